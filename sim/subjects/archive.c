@@ -4,9 +4,9 @@
  * entries alternate with steps of the archive and with checkpoints, which free log; meanwhile the
  * store is away, and then full. One transaction stays open, one is prepared, one is rolled back.
  *
- * After each crash, what the store says it can restore must be restored: the end of the archived
- * log, and the LSN after an entry. In each ending the archive then stores the rest, and each entry
- * is a target: the restored database must have the contents after that entry.
+ * After each crash, the store must restore what it says it can restore: the end of the archived
+ * log, and the LSN after the last entry but one. In each ending the archive then stores the rest of
+ * the log, and each entry is a target: the restored database must have the contents after it.
  */
 #include "sim/subjects/entries.h"
 
@@ -112,7 +112,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
 
 struct targets {
     uint32_t last;     /* the last entry of the database */
-    lladd_lsn to, end; /* what can be restored, by the list of the store; the end of the backup */
+    lladd_lsn to, end; /* the store says it can restore up to `to`; `end` is that of the backup */
     bool resolved;     /* the prepared transaction was ended after the recovery */
     struct lladd_error *err;
 };
@@ -167,7 +167,7 @@ static int want_entry(const struct targets *t, uint32_t entry, lladd_lsn lsn)
     return s.has.last.number == entry && fits ? 0 : wrong(t, "the target", entry, &s);
 }
 
-/* The end of the archived log has the contents after one of the entries. */
+/* Restores the end of the archived log, which must have the contents after one of the entries. */
 static int want_end(const struct targets *t)
 {
     struct lladd_restore_options o = LLADD_RESTORE_OPTIONS_INIT;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * backup: a backup beside transactions. Before each object that the backup stores, and after each
- * step of its progress, the workload commits an entry, rolls a transaction back, or prepares one.
- * One transaction is open all the time. Then a second backup fails because the store goes away.
+ * backup: a backup while transactions run. Before each object that the backup stores, and after
+ * each step of its progress, the workload commits an entry, rolls a transaction back, or prepares
+ * one. One transaction is open all the time. Then a second backup fails because the store goes
+ * away.
  *
- * After each crash, every backup with a manifest must have the contents after one of the entries:
+ * After each crash, every backup with a manifest must have the contents after an entry: the last
  * one that had committed before the backup began, or a later one that the recovered database has.
  * Without a manifest there is no backup. After a recovery a new backup succeeds.
  */
@@ -16,14 +17,14 @@
 
 enum { BEFORE = 2, LAST = 10, ROLLED_BACK_AFTER = 4, PREPARED_AFTER = 6, OBJECTS = 4 };
 
-/* A store that works beside the backup. */
+/* A store that runs a part of the workload before each put. */
 struct busy {
     struct lladd_store face; /* must be first */
     struct lladd_store *inside;
     struct ll_sim_work *w;
     uint32_t entry; /* the last entry */
     uint32_t puts;
-    uint32_t away_after; /* puts; 0: the store stays */
+    uint32_t away_after; /* number of puts before the store goes away; 0: it stays */
 };
 
 /* ---- work beside a backup ---------------------------------------------------------------- */
@@ -137,8 +138,8 @@ struct checking {
     struct lladd_error *err;
 };
 
-/* Is the prepared transaction in doubt after this entry? It is prepared after an entry, so a backup
- * that ends with that entry may have it or not. */
+/* Are the right transactions in doubt in this backup? One transaction is prepared after entry
+ * PREPARED_AFTER, so a backup that ends with this entry may have it in doubt or not. */
 static bool doubt_fits(const struct ll_sim_shown *s)
 {
     uint32_t last = s->has.last.number;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_SIM_ENTRIES_H
 #define LL_SIM_ENTRIES_H
-/* Numbered entries: a workload for the subjects of backups, archives and restores. Its contents say
- * which transaction was the last.
+/* Numbered entries: a workload for the subjects of backups, archives and restores. The contents of
+ * the database say which transaction was the last.
  *
  * Entry n is a transaction. It writes n into the head page, and a text into page 1 + n % 3. Every
  * second entry also replaces an extent that is written in bulk, and one entry makes an extent of
  * raw pages. So the contents after entry n are a function of n, and the contents of a restored copy
  * can be checked without a model. The head page also has the end of the durable log after each
- * entry: the LSN that is the target for the contents after the entry. Entries of a restored copy
- * have another variant than those of the original. */
+ * entry: with this LSN as the target, a restore gives the contents after the entry. Entries of
+ * a restored copy have another variant than those of the original. */
 #include "sim/subjects/subjects.h"
 
 #include <lladd/ship.h>
@@ -38,19 +38,19 @@ int ll_sim_entry_roll_back(struct ll_sim_work *);
 /* Changes a page in a transaction and prepares it. */
 int ll_sim_entry_prepare(struct ll_sim_work *);
 
-/* Reads the contents, and checks that they are those after an entry. If not, LLADD_CORRUPT_PAGE: a
- * backup has what the disk gives, so a write that the disk has lost leaves wrong contents in it. */
+/* Reads the contents, and checks that they are those after an entry. If not, LLADD_CORRUPT_PAGE:
+ * a backup copies what the disk returns, so it has wrong contents if the disk has lost a write. */
 int ll_sim_entries_read(struct lladd_db *, struct ll_sim_entries *, struct lladd_error *);
 /* The number of the last entry. */
 int ll_sim_entries_last(struct lladd_db *, uint32_t *, struct lladd_error *);
 /* The end of the durable log after entry `number`, which must not be the last one. */
 int ll_sim_entry_end(struct lladd_db *, uint32_t number, lladd_lsn *, struct lladd_error *);
 
-/* What a store has: a database of which the backup or the target was opened in memory. */
+/* What a database has that was opened in memory from a store, for a backup or a target. */
 struct ll_sim_shown {
     struct ll_sim_entries has;
     uint32_t in_doubt; /* number of transactions in doubt */
-    lladd_lsn end;     /* the LSN of which it has the contents */
+    lladd_lsn end;     /* the contents are those at this LSN */
 };
 /* Opens the database that the store has for these options, and reads it. `instant`: with instant
  * recovery. Nothing is written. */

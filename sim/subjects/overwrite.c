@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * threads.bulk: pages are written in bulk beside threads that use them by outdated numbers.
+ * threads.bulk: one thread writes pages in bulk, while another uses them by outdated numbers.
  *
  * Thread 0 publishes one extent after the other. It allocates the pages, changes one of them by a
  * logged operation, writes all of them in bulk, publishes the extent under a name and frees the
- * one published before. So the extents take turns in the same pages. The transaction that follows
- * reads the published pages through the cache.
+ * extent that was published before. So the extents take turns in the same pages. After each
+ * transaction, thread 0 reads the published pages through the cache.
  *
- * Thread 1 knows both extents from the beginning. It reads their pages, as a reader does that has
- * found a page number and has not noticed that the page was freed, and writes one again, as a
- * backup does (lladd_page_rewrite). What it reads means nothing to it.
+ * Thread 1 knows the numbers of all these pages from the beginning, like a reader that has found
+ * a page number and has not noticed that the page was freed. Thread 1 reads some of the pages, and
+ * ignores what it reads. It writes one page again, as a backup does (lladd_page_rewrite).
  *
  * Cell i is the text of page i of the published extent.
  */
@@ -114,8 +114,8 @@ static int expect(struct ll_sim_work *w, char letter)
     return 0;
 }
 
-/* LLADD_BUSY: thread 1 has a page fixed. The transaction is rolled back then, and the extent that
- * was published before stays. */
+/* If thread 1 has a page fixed, the transaction gets LLADD_BUSY and is rolled back. Then the extent
+ * that was published before stays. */
 static int replace_and_look(struct ll_sim_work *w, char *now, char letter)
 {
     struct lladd_txn *txn;
@@ -138,7 +138,7 @@ static int write_extents(struct ll_sim_work *w)
 
 /* ---- thread 1 ---------------------------------------------------------------------------- */
 
-/* A page that is free may have another type, and one that is allocated and not written yet none. */
+/* A free page may have another type. A page that is allocated and not written yet has no type. */
 static int use(struct ll_sim_work *w, uint64_t page, bool rewrite)
 {
     unsigned char byte;

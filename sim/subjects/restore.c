@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * restore: a database is restored to a target in the past, into a directory of the same disk. The
- * copy and the original then have different entries, and both archive into the same store.
+ * copy and the original then get different entries, and both archive into the same store.
  *
- * After each crash the copy cannot be opened, or it has the target's entries and entries of its
- * own. What the store has on the copy's timeline has no later entry of the original, and what it
- * has on the original's has no entry of the copy. If the restore was not complete, a second one
- * succeeds; if it was, a second one is refused and changes nothing.
+ * After each crash either the copy cannot be opened, or it has the entries up to the target and
+ * after them only entries of its own. In the store, the copy's timeline has no later entry of the
+ * original, and the original's timeline has no entry of the copy. If the restore was not complete,
+ * a second restore succeeds. If it was complete, a second restore is refused and changes nothing.
  */
 #include "sim/subjects/entries.h"
 #include "sim/subjects/under.h"
@@ -78,7 +78,7 @@ static int open_copy(struct lladd_options *o, struct lladd_store *store,
 }
 
 /* The copy is another database than the one that is simulated, so the simulator must not see what
- * its library calls do. It does see the device's calls. */
+ * the library does in the copy. It does see the calls of the device. */
 static int use_copy(struct ll_sim_under *copy, struct lladd_error *err)
 {
     struct lladd_dst own = {.planted = lladd_dst_current()->planted};
@@ -134,8 +134,8 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
 
 /* ---- what there is ----------------------------------------------------------------------- */
 
-/* Has the copy, or the store on its timeline, the original's entries up to the target, and after
- * those only its own? */
+/* Are these the contents of the copy: the original's entries up to the target, and after them only
+ * entries of the copy? */
 static bool is_copy(const struct ll_sim_entries *has)
 {
     uint32_t last = has->last.number;
@@ -149,7 +149,7 @@ static int wrong(const char *what, uint32_t timeline, const struct ll_sim_entrie
                            timeline, has->last.number, has->last.variant);
 }
 
-/* *there: the restore was complete. */
+/* *there is true if the restore was complete. */
 static int look_at_copy(struct lladd_db *db, bool *there, struct lladd_error *err)
 {
     struct lladd_error own = LLADD_ERROR_INIT;
@@ -166,7 +166,7 @@ static int look_at_copy(struct lladd_db *db, bool *there, struct lladd_error *er
 }
 
 struct timelines {
-    uint32_t n; /* timelines of copies */
+    uint32_t n; /* number of timelines of copies */
     struct lladd_error *err;
 };
 

@@ -360,7 +360,7 @@ static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
     return fill(w, txn, 0, AT, 0, 'o');
 }
 
-/* The first checkpoint lets go of the setup's log, unless a contract check has pinned it. Then an
+/* The first checkpoint truncates the setup's log, unless a contract check has pinned it. Then an
  * open transaction keeps the log. The images of all pages do not fit below seven eighths of the
  * limit. The last notes need the log that the images leave. */
 static int run_limit(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
@@ -385,7 +385,8 @@ static int dump_limit(void *ctx, struct lladd_db *db, struct lladd_sink *sink,
     return ll_sim_cells_dump_bytes(db, LIMITED, AT, 0, LEN, sink, err);
 }
 
-/* The library does not take the checkpoint that makes room in the log. */
+/* With LLADD_OPT_LOG_FULL_ERROR the library does not take the checkpoint that makes room in the
+ * log, so this function takes it. */
 static int go_on_limit(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
     struct lladd_txn *txn;
