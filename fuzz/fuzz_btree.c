@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Nodes of B+trees. The input is a byte of flags, then records: a byte for the operation, two bytes
- * for the length, the redo bytes; a length of 65535 ends the records. The rest is the page, from
- * the end of the page header on; with EMPTY the page is an empty leaf instead.
+ * Nodes of B+trees. The input is a byte of flags, then records. A record is a byte for the
+ * operation, two bytes for the length, and the redo bytes. A length of 65535, or one that exceeds
+ * the input, ends the records. The rest is the page, from the end of the page header on; with EMPTY
+ * the page is an empty leaf instead.
  *
- * If the check of pages accepts the page, everything that reads a node must stay in the page, and
- * agree with a search slot by slot. A record that `validate` accepts must leave a page that the
- * check accepts. The compiler's sanitizers see accesses out of bounds.
+ * If the check of pages accepts the page, no code that reads the node may read outside the page,
+ * and the library's search must give the same result as a search slot by slot. A record that
+ * `validate` accepts must leave a page that the check accepts. The compiler's sanitizers see
+ * accesses out of bounds.
  */
 #include "fuzz.h"
 #include "operations/btree/tree.h"

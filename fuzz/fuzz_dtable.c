@@ -200,9 +200,9 @@ static const char *const read_as[] = {
 };
 
 /* Builds a run of the class `raw` from the input, and gives it the descriptor of the dTable `text`,
- * so that this dTable reads the streams. The descriptor says that the run has 3 rows,
- * with the first key 1 and the last key 3. If `wide`, or if keys are bytes, the first key is the
- * smallest possible key, and the last key is a large one. */
+ * so that this dTable reads the streams. The descriptor says that the run has 3 rows, with the
+ * first key 1 and the last key 3. If `wide`, or if keys are bytes, the first key is the smallest
+ * possible key, and the last key is a large one. */
 static lladd_pageno forge(struct lladd_txn *txn, const char *text, enum lladd_dtable_type type,
                           bool wide)
 {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hostile manifests of backups. The input is a byte of flags; then a manifest without its last line
- * (WHOLE), or changes of a good manifest, of four bytes each: u16 at, u8 what, u8 value. With FIX
- * the manifest gets a last line with the right checksum, so that the reader must check the fields.
+ * Hostile manifests of backups. The input is a byte of flags. With WHOLE, a manifest without its
+ * last line follows. Otherwise changes of a good manifest follow, of four bytes each: u16 at, u8
+ * what, u8 value. With FIX the manifest gets a last line with the right checksum, so that the
+ * reader must check the fields.
  *
- * A manifest is refused with a code that says so, or accepted. If it is accepted, its fields must
- * be consistent, and reading the backup must not crash, whatever the other objects are.
+ * The library refuses a manifest with LLADD_CORRUPT_BACKUP or LLADD_NEWER_FORMAT, or accepts it. If
+ * it is accepted, its fields must be consistent, and reading the backup must not crash, even if the
+ * other objects do not fit it.
  */
 #include "backup_store.h"
 
@@ -30,7 +32,7 @@ static void splice(struct text *t, size_t from, size_t to, const char *by, size_
     t->len = t->len - (to - from) + len;
 }
 
-/* The begin and the end of line number n, or of the last line. */
+/* Finds the begin and the end of line number n, or of the last line if there are fewer lines. */
 static void line_of(const struct text *t, unsigned n, size_t *from, size_t *to)
 {
     *from = *to = 0;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hostile indexes of a backup's pages (pages.idx). The input is a byte of flags, then changes of a
- * good index, of four bytes each: u16 entry, u8 what, u8 value. The manifest gets the index's size
- * and checksum, so that the reader must check the entries. With FRAMES the entries get the
- * checksums of the bytes that they name, as far as these exist.
+ * Hostile indexes of a backup's pages (pages.idx). The input is a byte of flags, then changes of
+ * the frames' entries in a good index, of four bytes each: u16 entry, u8 what, u8 value. The
+ * manifest gets the size and the checksum of these entries, so that the reader must check them.
+ * With FRAMES the entries get the checksums of the bytes that they name, as far as these bytes
+ * exist.
  *
- * An index is refused, or accepted. A page of an accepted index is read, or the reading fails with
- * an error; nothing else is read than the objects of the backup.
+ * The library refuses an index or accepts it. With an accepted index each page can be read, or the
+ * read fails with an error. The library reads only objects of the backup.
  */
 #include "backup_store.h"
 
@@ -81,7 +82,7 @@ static void fix_entry(struct backup_store *s, unsigned char *entry)
         lladd_put32(entry + fields[CRC].at, lladd_crc32c(0, o->bytes + offset, bytes));
 }
 
-/* The bytes of the entries of frames; the entries of pages follow them. */
+/* Returns the size of the frames' entries. The pages' entries follow them. */
 static size_t frames_of(const struct object *manifest)
 {
     char text[4096] = {0};
@@ -93,7 +94,7 @@ static size_t frames_of(const struct object *manifest)
     return (size_t)bytes;
 }
 
-/* Makes a manifest that fits the entries of frames. */
+/* Makes a manifest that fits the frames' entries. */
 static void fit(const struct object *good, const struct object *index, struct object *out)
 {
     enum { LAST_LINE = 13, SPARE = 64 };

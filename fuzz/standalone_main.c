@@ -286,7 +286,7 @@ static uint64_t fuzz(const struct options *o)
     return runs;
 }
 
-/* Runs all inputs. Returns how many have, with -names=1, a wrong name. */
+/* Runs all inputs. With -names=1, returns how many of them have a wrong name, else 0. */
 static int replay(const struct options *o)
 {
     int wrong = 0;
