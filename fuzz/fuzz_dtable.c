@@ -242,7 +242,7 @@ static void expect(int rc)
     MUST(rc == 0 || rc == LLADD_CORRUPT_RUN || rc == LLADD_END || rc == LLADD_NO_MEMORY);
 }
 
-/* An interval must contain the key that was passed. The first call passes none. */
+/* An interval must contain the key that was passed. The first call passes no key. */
 static void read_intervals(const struct lladd_dtable *t, struct lladd_dtable_key key)
 {
     struct lladd_dtable_pin pins[2] = {LLADD_DTABLE_PIN_INIT, LLADD_DTABLE_PIN_INIT};

@@ -32,7 +32,7 @@ static void splice(struct text *t, size_t from, size_t to, const char *by, size_
     t->len = t->len - (to - from) + len;
 }
 
-/* Finds the begin and the end of line number n, or of the last line if there are fewer lines. */
+/* Finds the beginning and the end of line n, or of the last line if there are fewer lines. */
 static void line_of(const struct text *t, unsigned n, size_t *from, size_t *to)
 {
     *from = *to = 0;

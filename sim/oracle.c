@@ -159,7 +159,7 @@ static int see_outcome(void *ctx, const struct lladd_heuristic_info *info)
     return 0;
 }
 
-/* Does the database remember the heuristic outcomes that it must after the first k decisions? */
+/* Does the database remember the right heuristic outcomes for the first k decisions? */
 static bool outcomes_fit(const struct judging *j, uint32_t k)
 {
     const struct ll_sim_record *r = &j->sim->record;
