@@ -63,23 +63,23 @@ struct lladd_store {
  *  LLADD_S3_OPTIONS_INIT. lladd_store_open copies the strings. */
 struct lladd_s3_options {
     size_t struct_size;
-    const char *endpoint; /**< the server: HOST:PORT, with "https:" and "//", or "http:" and "//",
-                               before it. Without "http:" the connection is encrypted. NULL: the
-                               environment variable AWS_ENDPOINT_URL_S3, or AWS_ENDPOINT_URL, or
-                               Amazon's server for the region */
+    const char *endpoint; /**< the server: HOST:PORT. A scheme may precede it: "https:" or "http:",
+                               and two slashes. Without "http:" the connection is encrypted. NULL:
+                               the environment variable AWS_ENDPOINT_URL_S3, or AWS_ENDPOINT_URL,
+                               or Amazon's server for the region */
     const char *region;   /**< NULL: AWS_REGION, or AWS_DEFAULT_REGION, or "us-east-1" */
-    bool host_style;      /**< the bucket is a part of the host's name also at `endpoint`, where by
-                               default it is a part of the path. At Amazon it always is, unless it
-                               has a dot */
-    const char *access_key_id;     /**< NULL: all three are AWS_ACCESS_KEY_ID, */
+    bool host_style;      /**< at `endpoint`, the bucket is a part of the host's name; by default it
+                               is a part of the path there. At Amazon the bucket is always a part of
+                               the host's name, unless the bucket's name has a dot */
+    const char *access_key_id;     /**< NULL: all three come from AWS_ACCESS_KEY_ID, */
     const char *secret_access_key; /**< AWS_SECRET_ACCESS_KEY, and */
     const char *session_token;     /**< AWS_SESSION_TOKEN, if there is one */
     const char *ca_file; /**< file with the certificates of the authorities that may certify the
                                server. NULL: AWS_CA_BUNDLE, or those of the system */
-    uint64_t timeout_ns; /**< a request fails if nothing is sent or received for so long, in whole
-                               seconds. Default 60 s */
-    uint32_t attempts;   /**< so often a request is sent if the server cannot be reached, does not
-                               answer, or is too busy. Default: AWS_MAX_ATTEMPTS, or 5 */
+    uint64_t timeout_ns; /**< a request fails if nothing is sent or received for this time, which is
+                               rounded up to whole seconds. Default 60 s */
+    uint32_t attempts;   /**< how often a request is sent, at most, if the server cannot be reached,
+                               does not answer, or is too busy. Default: AWS_MAX_ATTEMPTS, or 5 */
 };
 #define LLADD_S3_OPTIONS_INIT_SIZE sizeof(struct lladd_s3_options)
 #define LLADD_S3_OPTIONS_INIT LLADD_SIZED_INIT(lladd_s3_options)
@@ -90,20 +90,20 @@ struct lladd_store_options {
     const struct lladd_allocator *allocator; /**< NULL: malloc */
     const struct lladd_environment *world;   /**< NULL: random bytes of the operating system */
     uint32_t file_mode; /**< mode of new files of a directory store; default 0600. A new directory
-                             gets search permission for each class that may read */
+                             can be searched by each class of users that may read new files */
     const struct lladd_s3_options *s3; /**< of a store in S3; NULL: all defaults */
 };
 #define LLADD_STORE_OPTIONS_INIT_SIZE sizeof(struct lladd_store_options)
 #define LLADD_STORE_OPTIONS_INIT LLADD_SIZED_INIT(lladd_store_options)
 
-/** Opens the store "dir:PATH": the directory PATH, which may be on NFS. It is created if it does
- *  not exist; its parent must. Or opens "s3://BUCKET/PREFIX": the objects of an S3 bucket, which
- *  must exist, with names that begin with "PREFIX/" ("s3://BUCKET": all). Such a store needs a
- *  server that heeds "If-None-Match: *"; the first `put` finds out, and fails with
- *  LLADD_STORE_FAILED if the server does not. Nothing is sent before the first call on the store.
- *  Calls of a store in S3 repeat requests, with pauses of up to 5 s, and so may take long if the
- *  server fails. An object is durable when the server has said that it is stored. No thread may
- *  change the environment while a store in S3 is opened. `options` may be NULL.
+/** Opens a store. "dir:PATH" is the directory PATH, which may be on NFS. The call creates the
+ *  directory if it does not exist, but not its parent. "s3://BUCKET/PREFIX" are the objects of an
+ *  S3 bucket with names that begin with "PREFIX/"; "s3://BUCKET" are all its objects. The bucket
+ *  must exist, and the server must heed "If-None-Match: *": if it does not, the first `put` finds
+ *  that out, and fails with LLADD_STORE_FAILED. Nothing is sent before the first call on the store.
+ *  A call on a store in S3 repeats requests that fail, with pauses of up to 5 s, so it may take
+ *  long. An object is durable when the server has said that it is stored. No thread may change the
+ *  environment while a store in S3 is opened. `options` may be NULL.
  *  LLADD_BAD_ARGUMENT: a URL of another kind, a wrong option, or S3 with a library that was built
  *  without it. LLADD_NO_ACCESS: no credentials for S3. LLADD_STORE_FAILED: libcurl is missing, or
  *  too old. */
@@ -193,14 +193,14 @@ struct lladd_archive_options {
 struct lladd_archive;
 /** Makes an archive, and registers it with the options, which the caller then gives to lladd_open.
  *  While the database is open, no log is recycled before it is stored; a pin
- *  "lladd.archive.<timeline>" keeps it, also while the database is closed or open without the
- *  archive. Pages that are written in bulk are kept in files/ship until they are stored; if that
- *  fails, lladd_bulk_write or the commit fails. An error of the store costs log space, up to
- *  lladd_options.log_limit_bytes, and the space of these files. A damaged page that the log cannot
- *  rebuild comes from the store, also in recovery: a thread that needs such a page waits for the
- *  store. Only one thread at a time may use a store, so the archive needs a handle for itself. Free
- *  the archive with lladd_archive_free, after lladd_close and lladd_options_release. `options` may
- *  be NULL. */
+ *  "lladd.archive.<timeline>" keeps the log, also while the database is closed or open without the
+ *  archive. Pages that are written in bulk are kept in files/ship until they are stored. If they
+ *  cannot be written there, lladd_bulk_write or the commit fails. While the store fails, these
+ *  files grow, and so does the log, up to lladd_options.log_limit_bytes. A damaged page that the
+ *  log cannot rebuild is rebuilt from the store, also in recovery; a thread that needs such a page
+ *  waits for the store. Only one thread at a time may use a store, so the archive needs a handle
+ *  for itself. Free the archive with lladd_archive_free, after lladd_close and
+ *  lladd_options_release. `options` may be NULL. */
 LLADD_API int lladd_ship_register(struct lladd_options *, struct lladd_store *,
                                   const struct lladd_archive_options *options,
                                   struct lladd_archive **out, struct lladd_error *);
@@ -214,15 +214,15 @@ LLADD_API void lladd_archive_free(struct lladd_archive *);
  *  leaves the archive as it was, and the next call tries again. LLADD_BAD_STATE: no database is
  *  open with this archive, or it was detached. */
 LLADD_API int lladd_archive_step(struct lladd_archive *, bool *more, struct lladd_error *);
-/** Notes a named mark in the log, and makes it durable: a target for a restore that includes all
- *  transactions that have committed before the call. A name has 1 to 64 letters, digits, '_', '-'
- *  and '.', and does not begin with '.'. *lsn (nullable) gets the mark's LSN. The store is asked
- *  whether the name is new. LLADD_EXISTS: the name was used before. */
+/** Logs a named mark, and makes it durable. A restore to the mark includes all transactions that
+ *  committed before the call. A name has 1 to 64 letters, digits, '_', '-' and '.', and does not
+ *  begin with '.'. *lsn (nullable) gets the mark's LSN. The call asks the store whether the name
+ *  was used before; then it is LLADD_EXISTS. */
 LLADD_API int lladd_archive_mark(struct lladd_archive *, const char *name, lladd_lsn *lsn,
                                  struct lladd_error *);
 /** Ends the archive for good: removes the pin, so that log that is not stored may be recycled, and
  *  deletes the pages that are kept in files/ship, except those of transactions that are open. If
- *  the database is archived again later, the archive may have a gap there. */
+ *  the database is archived again later, the archive may have a gap. */
 LLADD_API int lladd_archive_detach(struct lladd_archive *, struct lladd_error *);
 
 /** How far the archive is. */
@@ -253,7 +253,7 @@ LLADD_API int lladd_archive_status_get(struct lladd_archive *, struct lladd_arch
                                        struct lladd_error *);
 
 /** Stores the log of a database that no process has open, up to its end, and the pages in
- *  files/ship. Only reads from the device, and only the files "control" and log/ must be there. Of
+ *  files/ship. The call only reads from the device. It needs no files but "control" and log/. Of
  *  the options, `thread` and `give_up_bytes` have no effect; `options` and `out` may be NULL.
  *  LLADD_LOCKED: a process has the database open. Other errors are those of lladd_archive_step. */
 LLADD_API int lladd_archive_push(struct lladd_device *, struct lladd_store *,
@@ -282,24 +282,26 @@ struct lladd_scrub_info {
     uint64_t pages;    /**< that were read */
     uint64_t repaired; /**< pages that were damaged, and were repaired */
     uint64_t damaged;  /**< pages in use that are damaged, and cannot be repaired */
-    uint64_t lost;     /**< pages in use of which the disk has lost a write, or, of raw pages, that
-                            have other bytes than were written */
-    bool compared;     /**< the store has a backup, so lost writes were looked for. Else only those
-                            that the database's own log knows are found */
-    lladd_lsn from;    /**< lost writes with this LSN or a higher one were looked for; older ones
-                            by the page LSNs in the backup */
+    uint64_t lost;     /**< pages in use of which the disk has lost a write, and raw pages that have
+                            other bytes than were written */
+    bool compared;     /**< the store has a backup, so pages were compared with the archive. If
+                            false, only the lost writes that the database's own log shows were
+                            found */
+    lladd_lsn from;    /**< every lost write with this LSN or a higher one was looked for; of older
+                            writes only those that the page LSNs in the backup show */
 };
 /** Reads every page of the page file of the open database, past the cache, while transactions run.
  *  A damaged page is repaired as when it is fetched: from the cache, the log or the archive. Then
- *  each page must be at least as new as the archive knows since the begin of the newest backup:
- *  by the backup, the indexes of the archived log, the spools, and the log that is not stored yet.
- *  An older page is a write that the disk has lost, also in an earlier run. It is written again
- *  from the cache, or rebuilt as by lladd_page_rebuild; if that fails, it is only reported. A page
- *  that was changed meanwhile is looked at again after a checkpoint. A raw page must have the bytes
- *  that were written to it last, and is only reported. Takes 16 bytes of memory for each page. The
- *  thread must hold no page, as for lladd_checkpoint. `options` and `info` may be NULL. Findings
- *  are no error. LLADD_BAD_STATE: no database is open with this archive. Any other error: the call
- *  could not go on. */
+ *  the scrub compares each page with the newest LSN that it knows of the page. It knows LSNs from
+ *  the newest backup and, since the begin of that backup, from the indexes of the archived log, the
+ *  spools, and the log that is not stored yet. If the page is older, the disk has lost a write,
+ *  perhaps in an earlier run. The scrub writes the page again from the cache, or rebuilds it as
+ *  lladd_page_rebuild does; if that fails, the scrub only reports the page. A page that was changed
+ *  meanwhile is looked at again after a checkpoint. A raw page is compared with the bytes that were
+ *  written to it last, and is only reported. Takes 16 bytes of memory for each page. The thread
+ *  must hold no page, as for lladd_checkpoint. `options` and `info` may be NULL. Findings are no
+ *  error. LLADD_BAD_STATE: no database is open with this archive. Any other error: the call could
+ *  not go on. */
 LLADD_API int lladd_scrub(struct lladd_archive *, const struct lladd_scrub_options *options,
                           struct lladd_scrub_info *info, struct lladd_error *);
 /** Looks for lost writes as lladd_scrub does, in a database that no process has open, and changes
@@ -312,11 +314,12 @@ LLADD_API int lladd_archive_verify(struct lladd_db *db, struct lladd_device *fil
                                    struct lladd_store *, const struct lladd_scrub_options *options,
                                    struct lladd_scrub_info *info, struct lladd_error *);
 /** Fills `bytes` (of the page size) with what was written last to a raw page (LLADD_EXTENT_RAW) of
- *  the open database, maybe by a transaction that has not ended: from a spool, or from the newest
- *  backup. The library does not see that a raw page is damaged; an application that sees it writes
- *  these bytes with lladd_bulk_write. (A page with a header: lladd_page_rebuild.) LLADD_NOT_FOUND,
- *  LLADD_OUT_OF_RANGE: the archive cannot give the page. LLADD_CORRUPT_BACKUP. LLADD_BAD_STATE: no
- *  database is open with this archive. Any thread. */
+ *  the open database, maybe by a transaction that has not ended. The bytes come from a spool, or
+ *  from the newest backup. The library cannot see that a raw page is damaged. An application that
+ *  finds such a page writes these bytes to it with lladd_bulk_write. (A page with a header is
+ *  repaired by lladd_page_rebuild.) LLADD_NOT_FOUND, LLADD_OUT_OF_RANGE: the archive cannot give
+ *  the page. LLADD_CORRUPT_BACKUP. LLADD_BAD_STATE: no database is open with this archive. Any
+ *  thread. */
 LLADD_API int lladd_page_from_archive(struct lladd_archive *, lladd_pageno, void *bytes,
                                       struct lladd_error *);
 
@@ -329,9 +332,9 @@ enum lladd_target_kind {
     LLADD_TO_LSN = 2,  /**< an LSN: all transactions with a commit record below it, and no other. An
                             LSN inside a record counts as the record's first byte */
     LLADD_TO_MARK = 3, /**< a named mark: all transactions that had committed when it was made */
-    LLADD_TO_TIME = 4  /**< a time: all transactions that had committed at a certain mark, the one
-                            before the first mark that is later than the time. So no transaction
-                            that committed later than the time is included */
+    LLADD_TO_TIME = 4  /**< a time: all transactions that had committed at the last mark before the
+                            first mark that is later than the time. So no transaction that
+                            committed later than the time is included */
 };
 /** The state of the database that is wanted. Zero means the default, for every member. Initialise
  *  with LLADD_RESTORE_TARGET_INIT. */
@@ -367,7 +370,7 @@ struct lladd_restore_options {
 #define LLADD_RESTORE_OPTIONS_INIT LLADD_SIZED_INIT(lladd_restore_options)
 
 /** A read-only device that shows the files of the database as a crash at the target would have left
- *  them. To open the database, put a lladd_device_overlay over it; nothing is restored for that.
+ *  them. To open the database without a restore, put a lladd_device_overlay over this device.
  *  With a target other than the backup's end, the call reads and checks the log up to the target.
  *  The device checks what it reads: for a damaged object `pread` returns -EBADMSG, and
  *  lladd_store_device_error has the error. Close it with lladd_store_device_close, before the
@@ -409,14 +412,14 @@ LLADD_API int lladd_archive_each(struct lladd_store *, const struct lladd_alloca
                                  lladd_archive_fn *, void *ctx, struct lladd_error *);
 
 /** Writes the database at the target into `empty`, a device that has no files except "lock" and
- *  those of an interrupted restore. lladd_open then recovers it as after a crash: it has the
- *  transactions that had committed below the target, and those that were prepared are in doubt. The
- *  copy gets a timeline of its own, which is recorded in the store. So log that the original
- *  database writes later is never taken for log of the copy. Every object is read and checked;
- *  "control" is written last, so after an error or a crash lladd_open refuses the directory, and
- *  the restore can be repeated. `info` (nullable) gets what lladd_store_device_info returns. Errors
- *  are those of lladd_store_device, and LLADD_EXISTS: `empty` has files; LLADD_LOCKED: a process
- *  uses `empty`. */
+ *  those of an interrupted restore. lladd_open then recovers the copy as after a crash. The copy
+ *  has the transactions that had committed below the target, and those that were prepared are in
+ *  doubt. The copy gets a timeline of its own, which is recorded in the store. So log that the
+ *  original database writes later is never taken for log of the copy. The restore reads and checks
+ *  every object, and writes "control" last. So after an error or a crash lladd_open refuses the
+ *  directory, and the restore can be repeated. `info` (nullable) gets what lladd_store_device_info
+ *  returns. Errors are those of lladd_store_device, and LLADD_EXISTS: `empty` has files;
+ *  LLADD_LOCKED: a process uses `empty`. */
 LLADD_API int lladd_restore(struct lladd_store *, const struct lladd_restore_options *,
                             struct lladd_device *empty, struct lladd_backup_info *info,
                             struct lladd_error *);
@@ -434,14 +437,14 @@ struct lladd_check_options {
     lladd_finding_fn *finding; /**< is told each finding; nullable. If it does not return 0, the
                                     call stops and returns that value */
     void *finding_ctx;
-    lladd_ship_progress_fn *progress; /**< "objects", "recovery", and as lladd_inspect_progress; the
-                                           last ones cannot be stopped */
+    lladd_ship_progress_fn *progress; /**< reports "objects", "recovery", and what
+                                           lladd_inspect_progress reports, which it cannot stop */
     void *progress_ctx;
     /** For lladd_open of the restored database: registrations, cache, threads. Not used: device,
      *  recovery. NULL: the built-in operations, without threads. */
     const struct lladd_options *database;
-    uint64_t memory_bytes; /**< of what the restored database writes, so many bytes stay in memory;
-                                the rest goes to unnamed files in spill_dir. Default 64 MiB */
+    uint64_t memory_bytes; /**< most bytes in memory of what the restored database writes; the rest
+                                goes to unnamed files in spill_dir. Default 64 MiB */
     const char *spill_dir; /**< directory of the operating system; NULL: all stays in memory */
     lladd_check_opened_fn *opened; /**< called with the restored database, after its recovery;
                                         nullable. The function may read and change it */
@@ -464,17 +467,17 @@ struct lladd_check_info {
     uint64_t pages, records; /**< of the restored database, that were verified */
     uint64_t damage, repair, notes; /**< numbers of findings */
 };
-/** Proves that a backup can be restored. Reads each object that its restore needs, and those of the
- *  archived log above it on its timeline, as far as the log goes on. Then restores the database in
- *  memory, up to the end of that log: opens it, with full recovery, closes it, and verifies each
- *  page and record (lladd_inspect_verify). If an object of the archive is damaged or missing, the
- *  restore in memory goes to the end of the backup.
+/** Proves that a backup can be restored. Reads each object that a restore of the backup needs, and
+ *  the archived log above the backup on its timeline, up to the first gap. Then restores the
+ *  database in memory, up to the end of that log: opens it, with full recovery, closes it, and
+ *  verifies each page and record (lladd_inspect_verify). If an object of the archive is damaged or
+ *  missing, the restore in memory goes to the end of the backup.
  *
- *  `file` of a finding is the name of an object of the store; or of a file of the restored
- *  database, "." for the database as a whole. LLADD_FINDING_DAMAGE: the object is damaged or
+ *  `file` of a finding is the name of an object of the store, or of a file of the restored
+ *  database; "." is the database as a whole. LLADD_FINDING_DAMAGE: the object is damaged or
  *  missing, so a restore is refused; LLADD_FINDING_REPAIR: an index, which can be made again;
- *  LLADD_FINDING_NOTE: no restore needs the object. That the newest objects of the log are missing
- *  cannot be seen from the store: `restored` says how far the log goes. Findings are no error. The
+ *  LLADD_FINDING_NOTE: no restore needs the object. If the newest objects of the log are missing,
+ *  the check cannot see that; `restored` says how far the log goes. Findings are no error. The
  *  call writes nothing to the store. `options` and `info` may be NULL. LLADD_NOT_FOUND: no such
  *  backup. Any other error: the check could not go on, e.g. LLADD_NO_OPERATION. */
 LLADD_API int lladd_archive_check(struct lladd_store *, const struct lladd_check_options *options,
@@ -482,14 +485,14 @@ LLADD_API int lladd_archive_check(struct lladd_store *, const struct lladd_check
 
 /* ---- expiry --------------------------------------------------------------------------------- */
 
-/** What lladd_archive_expire keeps: at least one of `backups` and `since_us` is set. With both,
- *  what one of them keeps is kept. Initialise with LLADD_KEEP_INIT. */
+/** What lladd_archive_expire keeps: at least one of `backups` and `since_us` is set. With both, a
+ *  backup is kept if either of them keeps it. Initialise with LLADD_KEEP_INIT. */
 struct lladd_keep {
     size_t struct_size;
-    uint64_t backups; /**< so many backups, those that ended last; 0: see since_us */
-    int64_t since_us; /**< each state since this time: the backups that have ended since, and for
-                           each of their timelines the last one that had ended before. Wall clock,
-                           microseconds since 1970; 0: see backups */
+    uint64_t backups; /**< keep this number of backups, those that ended last; 0: see since_us */
+    int64_t since_us; /**< keep what a restore to this time or a later one needs: the backups that
+                           have ended since, and for each of their timelines the last one that had
+                           ended before. Wall clock, microseconds since 1970; 0: see backups */
     bool dry_run;     /**< deletes nothing */
     const struct lladd_allocator *allocator; /**< NULL: malloc */
     const struct lladd_environment *world;   /**< NULL: clock of the system */
@@ -506,14 +509,18 @@ struct lladd_expire_info {
     lladd_lsn log_from;     /**< log below this LSN is not needed */
 };
 /** Deletes the backups that are not kept, what interrupted backups have left, and the archived log
- *  that no kept backup needs: what lies wholly below the lowest `from` of all kept backups. What is
- *  needed is never deleted: the backup that ended last; log that a backup needs which began less
- *  than seven days ago and has not ended; the last backup with which an archived timeline can be
- *  restored, until a backup of that timeline, or of one that left it, is kept; and the last whole
- *  segment of each timeline, after which the archive goes on. Of a backup the manifest is deleted
- *  before what it names, and log last and upwards. So after an error or a crash each backup that
- *  lladd_backup_each shows is whole, and has the log above it. The next call deletes the rest. A
- *  restore that uses a backup which expires meanwhile fails.
+ *  that no kept backup needs: what lies wholly below the lowest `from` of all kept backups. Always
+ *  kept are:
+ *  - the backup that ended last;
+ *  - the log that an unfinished backup needs, if that backup began less than seven days ago;
+ *  - the last backup with which an archived timeline can be restored, until a backup of that
+ *    timeline, or of one that left it, is kept;
+ *  - the last whole segment of each timeline, after which the archive goes on.
+ *
+ *  The manifest of a backup is deleted before the objects that it names. The log is deleted last,
+ *  the lowest segment first. So after an error or a crash each backup that lladd_backup_each shows
+ *  is whole, and has the log above it. The next call deletes the rest. A restore that uses a backup
+ *  which expires meanwhile fails.
  *
  *  `fn` (nullable) is told each object before it is deleted, as LLADD_FINDING_NOTE; if it does not
  *  return 0, the call stops and returns that value. `info` may be NULL. LLADD_BAD_ARGUMENT: nothing
@@ -539,8 +546,8 @@ struct lladd_roll_options {
     /** For lladd_open of the restored database: registrations and cache. Not used: device,
      *  recovery, threads. NULL: the built-in operations. */
     const struct lladd_options *database;
-    uint64_t memory_bytes; /**< so many bytes of changed pages stay in memory; the rest goes to
-                                unnamed files in spill_dir. Default 64 MiB */
+    uint64_t memory_bytes; /**< most bytes of changed pages in memory; the rest goes to unnamed
+                                files in spill_dir. Default 64 MiB */
     const char *spill_dir; /**< directory of the operating system; NULL: all stays in memory */
     const struct lladd_allocator *allocator; /**< NULL: malloc */
     const struct lladd_environment *world;   /**< NULL: clock and random bytes of the system */
@@ -549,14 +556,15 @@ struct lladd_roll_options {
 #define LLADD_ROLL_OPTIONS_INIT LLADD_SIZED_INIT(lladd_roll_options)
 
 /** Makes a new backup out of the last one and the archived log above it, without the database. A
- *  restore from the new backup has what a restore from the old one to the end of that log has, and
- *  needs less log; the log above goes on from both. Transactions that are open or prepared at the
- *  end of the log are so in the new backup, and may commit above it. The call opens the database in
- *  memory, so it also proves that the old backup and the log can be restored. If the archive has no
- *  log above the last backup, nothing is made, and *info describes the last backup. A call that
- *  fails deletes what it has stored, as lladd_backup does; the old backup and the log are not
- *  touched. `options` and `info` may be NULL. Errors are those of lladd_store_device, lladd_open
- *  and lladd_backup. */
+ *  restore from the new backup gives the same database as a restore from the old one to the end of
+ *  that log, and needs less log. Log that is archived later can follow either backup. Transactions
+ *  that are open or prepared at the end of the log are still open or prepared in the new backup,
+ *  and may commit in later log. The call opens the database in memory, so it also proves that the
+ *  old backup and the log can be restored. If the archive has no log above the last backup, and
+ *  this backup is of the wanted timeline, nothing is made, and *info describes the last backup. A
+ *  call that fails deletes what it has stored, as lladd_backup does; the old backup and the log are
+ *  not touched. `options` and `info` may be NULL. Errors are those of lladd_store_device,
+ *  lladd_open and lladd_backup. */
 LLADD_API int lladd_archive_roll(struct lladd_store *, const struct lladd_roll_options *options,
                                  struct lladd_backup_info *info, struct lladd_error *);
 

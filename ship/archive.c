@@ -3,8 +3,8 @@
  * opened and closed.
  *
  * The hold is set before lladd_open returns, so that no checkpoint recycles log that an earlier run
- * has not stored. Only steps use the store, so lladd_open succeeds even if the store cannot be
- * reached. */
+ * has not stored. lladd_open uses the store only for a damaged page that the log cannot rebuild. So
+ * lladd_open succeeds without such damage even if the store cannot be reached. */
 #include "ship/archive_private.h"
 
 #include <lladd/lladd.h>
@@ -174,8 +174,8 @@ static void on_detach(void *ctx, struct lladd_db *db, void *state)
     ll_ship_spool_close(spool);
 }
 
-/* A transaction that has a spool goes on with it, also after the archive was detached: a spool has
- * all pages or none. */
+/* A transaction that has a spool goes on with it, also after the archive was detached: a spool must
+ * have all pages that its transaction writes in bulk. */
 static int on_bulk_written(void *ctx, struct lladd_db *db, void *state, struct lladd_txn *txn,
                            lladd_lsn barrier, lladd_pageno first, uint64_t n, bool typed,
                            const void *bytes)

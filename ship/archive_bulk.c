@@ -2,8 +2,8 @@
 /* Stores the spools of transactions that have written pages in bulk. A spool is put before the log
  * with the commit or prepare record of its transaction. So a store that has such a record has the
  * spool, too, unless the spool is lost. The files of a spool are deleted as soon as the store has
- * it. A crash may follow before the log is put. So a spool without files is looked for in the
- * store. */
+ * the spool. If a crash follows before the log is put, the spool has no files when the log is put
+ * later. So a spool without files is looked for in the store. */
 #include "ship/archive_private.h"
 #include "ship/image_private.h"
 

@@ -32,7 +32,8 @@ struct lladd_archive {
     uint32_t timeline, page_size;
     struct ll_ship_claim claim;
     uint64_t done;  /* the store has all log below, in whole segments; log is kept from here on */
-    uint64_t pos;   /* the store has all log below: `done`, or more if it has pieces of a segment */
+    uint64_t pos;   /* the store has all log below: `done`, or above if it has pieces of the segment
+                       at `done` */
     uint64_t start; /* the first record that begins at or after `done` */
     uint64_t seen;  /* all records below were checked when pieces were stored */
     struct ll_ship_buf open; /* as in the index of the segment before `done` */
@@ -96,8 +97,8 @@ int ll_ship_archive_put(struct lladd_archive *, const char *name, const struct l
 
 /* Sets `fork`. */
 int ll_ship_bulk_fork(struct lladd_archive *, struct lladd_error *);
-/* Deletes the files of spools that the store has. lladd_archive_push stores spools and deletes no
- * file; and a crash may leave some files of a spool that was being deleted. */
+/* Deletes the files of spools that the store has. lladd_archive_push leaves such files, and a crash
+ * while a spool is deleted may leave some. */
 int ll_ship_bulk_resume(struct lladd_archive *, struct lladd_error *);
 /* Stores the spools of the transactions that the index names, and deletes the files of transactions
  * that were rolled back. Call it before the index is put. A missing spool is noted as a gap. */

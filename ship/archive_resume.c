@@ -251,7 +251,7 @@ int ll_ship_archive_resume(struct lladd_archive *a, uint64_t end, struct lladd_e
         rc = ll_ship_index_read(a->store, a->mem, a->timeline, lladd_lsn_of(last), &ix, err);
         if (rc == LLADD_NOT_FOUND || rc == LLADD_CORRUPT_BACKUP) {
             /* A crash may have come between the puts of a segment and of its index. Then the log
-             * has the segment, and it is stored again, with its index. */
+             * still has the segment, and the segment is stored again, with its index. */
             rc = in_log(a, last, &there, err);
             if (!rc && there) {
                 firsts.len -= sizeof last;

@@ -338,7 +338,7 @@ static int store_piece(struct lladd_archive *a, const struct ll_ship_segment *s,
 
 /* ---- a step --------------------------------------------------------------------------------- */
 
-/* Gives up all segments but the current one, so that their log may be truncated. The store is not
+/* Gives up all segments but the current one, so that their log may be recycled. The store is not
  * used. */
 static int give_up(struct lladd_archive *a, uint64_t end, struct lladd_error *err)
 {

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A backup of an open database. What is copied, and in which order:
  *
- *   1. a hold at the oldest LSN, so that no log goes away; then a checkpoint
- *   2. the control block; then `from`: the oldest LSN that redo from this block, a transaction, a
- *      class or a pin needs. The hold is raised to `from`
- *   3. all pages, with plain reads, while transactions change and write them
- *   4. E: an LSN above that of every page that was copied, with the log durable up to it
- *   5. once more, the pages that were written in bulk by transactions with a commit or prepare
- *      record that was logged after step 3 began and is below E: step 3 may have copied these pages
- *      before they were written, and the log does not have them. If one of them has been written in
- *      bulk again meanwhile, E is raised, and step 5 is repeated for the transactions with such a
- *      record between the two values of E
- *   6. the log from `from` to E; then the manifest
+ *   1. take a hold at the oldest LSN, so that no log is recycled; then take a checkpoint
+ *   2. read the control block; then find `from`, the oldest LSN that is needed by redo from this
+ *      control block, by a transaction, by a class or by a pin. Raise the hold to `from`
+ *   3. copy all pages, with plain reads, while transactions change and write them
+ *   4. choose E: an LSN above the page LSN of every copied page, up to which the log is durable
+ *   5. copy again the pages that were written in bulk by certain transactions: those with a commit
+ *      or prepare record that was logged after step 3 began and is below E. Step 3 may have copied
+ *      these pages before they were written, and the log does not have their contents. If one of
+ *      these pages has been written in bulk again meanwhile, or has a page LSN that is not below E,
+ *      raise E, and repeat this step for the transactions with such a record between the two values
+ *      of E
+ *   6. copy the log from `from` to E; then put the manifest
  *
  * Recovery from the copy is recovery from a crash at E: each page is between its state at the
  * checkpoint and its state at E, no page is newer than the log, and the control block, which was
@@ -53,7 +54,7 @@ static int see_file(void *ctx, const char *name)
     return 0;
 }
 
-/* The log says nothing of files that extensions own. */
+/* Files that extensions own are not in the log. */
 static int refuse_files(struct ll_ship_backup *b)
 {
     bool others = false;
@@ -77,8 +78,8 @@ static int begin(struct ll_ship_backup *b, struct lladd_log_hold *hold,
         rc = lladd_log_needed(b->db, &i->from, b->err);
     if (rc)
         return rc;
-    /* Another checkpoint may have ended since the control block was read, and need less log. The
-     * backup has the control block, so it needs the log that this control block names. */
+    /* If another checkpoint has ended since the control block was read, the database needs less
+     * log than the backup, which has the older control block. */
     b->m.redo = lladd_lsn_of(ll_ship_control_redo(control));
     uint64_t analysis = ll_ship_control_checkpoint(control);
     if (b->m.redo.v < i->from.v)
@@ -203,8 +204,8 @@ static int pass(struct ll_ship_backup *b, uint64_t since, bool *settled)
     if (rc || *settled)
         return rc;
     rc = copy_again(b);
-    /* A bulk write waits until its barrier is durable (BUF-1). So the barrier of whatever was
-     * copied is durable now. */
+    /* A bulk write waits until its barrier is durable (BUF-1). So the barriers of all pages that
+     * were copied are durable now. */
     if (!rc)
         rc = ll_ship_overlaps(b, &b->again, end, lladd_durable_lsn(b->db).v, &written);
     *settled = !rc && !written && b->newest < end;
@@ -234,8 +235,8 @@ static int copy_pages(struct ll_ship_backup *b)
         if (!rc && !settled)
             rc = set_end(b);
     }
-    /* Redo expects all pages that are in the log: a database extends the page file before it logs a
-     * record of a new page. */
+    /* Redo expects the page file to have each page that the log names, because a database extends
+     * the file before it logs a record of a new page. */
     b->m.info.pages = lladd_page_count(b->db);
     return rc ? rc : ll_ship_finish_pages(b);
 }
@@ -266,9 +267,8 @@ static int collect(void *ctx, const char *name, uint64_t size)
     return ll_ship_append(names, name, strlen(name) + 1, NULL);
 }
 
-/* After an error: deletes the objects that were stored, as far as the store allows. The manifest
- * may exist, if only the reply to its put was lost. So it is deleted first, and if that fails, all
- * other objects stay. So no manifest names objects that were deleted. */
+/* The manifest may exist, if only the reply to its put was lost. It is deleted first, and if that
+ * fails, all other objects stay. So no manifest names objects that were deleted. */
 void ll_ship_backup_take_back(struct ll_ship_backup *b)
 {
     char prefix[LL_SHIP_NAME_MAX], manifest[LL_SHIP_NAME_MAX];

@@ -45,8 +45,8 @@ struct ll_ship_backup {
     struct ll_ship_buf again;   /* struct ll_ship_range: to be copied again */
 };
 
-/* Bytes of the buffer `chunk`, if a frame has no more. Each read takes as many whole frames as fit
- * into the buffer. */
+/* Size of the buffer `chunk`, unless one frame is larger. Each read takes as many whole frames as
+ * fit into the buffer. */
 #define LL_SHIP_CHUNK (1u << 20)
 
 int ll_ship_progress(struct ll_ship_backup *, uint64_t bytes);
@@ -66,7 +66,7 @@ void ll_ship_backup_take_back(struct ll_ship_backup *);
 /* Reads n pages. What is beyond the end of the file reads as zeros: such a page was never
  * written. */
 int ll_ship_read_pages(struct ll_ship_backup *, uint64_t first, uint64_t n, unsigned char *out);
-/* Handles a page with a wrong checksum: reads it again. If it stays wrong and the page is in use,
+/* Reads a page with a wrong checksum again. If the checksum stays wrong and the page is in use,
  * copy_damage.c finds out why. A page that is still wrong after its repair is appended to
  * `damaged`, unless it was freed and so belongs to no structure. */
 int ll_ship_look_closer(struct ll_ship_backup *, uint64_t number, unsigned char *page);
@@ -74,14 +74,15 @@ int ll_ship_look_closer(struct ll_ship_backup *, uint64_t number, unsigned char 
 int ll_ship_copy_pages(struct ll_ship_backup *, uint64_t first, uint64_t n);
 /* Notes a page in use with a wrong checksum, for ll_ship_repair_pages. */
 int ll_ship_suspect(struct ll_ship_backup *, uint64_t page);
-/* Reads the suspects again, after a checkpoint that began when `durable` was the durable LSN. Those
- * that are not in use any more are dropped, and so are those that are whole now, for which fn is
- * called: the page was only in the cache, or its owner has written it since. A page with an owner
- * that has committed above `durable` is not taken for damaged later. */
+/* Reads the suspects again, after a checkpoint that began when `durable` was the durable LSN. Drops
+ * the pages that are not in use any more. Also drops the pages that are whole now, and calls fn for
+ * each: the right bytes were only in the cache, or the page's owner has written them since. If the
+ * owner of a page commits above `durable`, ll_ship_repair_pages does not take the page for
+ * damaged. */
 typedef int ll_ship_whole_fn(void *ctx, uint64_t page, const unsigned char *bytes);
 int ll_ship_recheck(struct ll_ship_backup *, uint64_t durable, ll_ship_whole_fn *, void *ctx);
-/* Finds out by the log from m.info.from on which of these pages are damaged, and repairs them. Then
- * calls fn for each: it reads the page again. A page may stay damaged. */
+/* Finds the damaged pages among the suspects, by the log from m.info.from on, and repairs them.
+ * Then calls fn for each damaged page; fn reads the page again, which may still be damaged. */
 typedef int ll_ship_repaired_fn(struct ll_ship_backup *, void *ctx, uint64_t page);
 int ll_ship_repair_pages(struct ll_ship_backup *, ll_ship_repaired_fn *, void *ctx);
 /* Stores the last object of pages, and the index. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Claims say which copy of a database archives. Two copies of one directory have the same identity.
- * Until both have been changed, the log of one begins with that of the other, so the log does not
- * tell them apart. Claim n of a timeline is the object "claim.<n>" with random bytes; the claim
- * with the highest number counts.
+/* A claim says which copy of a database archives into the store. Two copies of one directory have
+ * the same uuid. Until both copies have been changed, the log of one copy begins with the whole log
+ * of the other, so the logs do not tell the copies apart. Claim n of a timeline is the object
+ * "claim.<n>" with random bytes; the claim with the highest number counts.
  *
- * Before a database puts a claim, it writes the bytes of this claim and of the last claim in the
- * store to its file "files/ship/claim". So it recognises its claim, even if the reply to the put
- * was lost. If two copies exist and one puts a claim, the other copy's file does not have it, and
- * the other copy stops. */
+ * Before a database puts a claim, it writes the bytes of the new claim and of the last claim in the
+ * store to its file "files/ship/claim". So the database recognises its claim, even if the reply to
+ * the put was lost. If two copies exist and one of them puts a claim, the file of the other copy
+ * lacks this claim, and that copy stops. */
 #include "ship/ship_private.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@
 #define MAGIC "LLCLAIM"
 enum { FILE_BYTES = 44, HOST = 64 };
 
-/* The contents of the file, which ends with a CRC of them (docs/backup.md). */
+/* The claims in the file. docs/backup.md has the format of the file. */
 struct own {
     bool there;
     unsigned char last[LL_SHIP_CLAIM], next[LL_SHIP_CLAIM];

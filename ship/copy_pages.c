@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Copies pages of an open database into frames.
  *
- * The page file is read past the cache, while pages are written to it. A page that is being written
- * may be read torn: its checksum is wrong, and it is read again. If the checksum stays wrong and
- * the page is raw or free, its bytes are taken as they are. Any other page may be damaged;
- * copy_damage.c finds out whether it is, and repairs it. */
+ * The page file is read past the cache, while pages are written to it. A read of a page that is
+ * being written may return a torn page, with a wrong checksum; then the page is read again. If the
+ * checksum stays wrong and the page is raw or free, its bytes are taken as they are. Any other page
+ * may be damaged; copy_damage.c finds out whether it is, and repairs it. */
 #include "ship/backup_private.h"
 
 #include <errno.h>

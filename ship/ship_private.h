@@ -37,7 +37,7 @@ int ll_ship_random(const struct lladd_environment *world, void *, size_t len, st
 /* The error of a device's call that has returned the negative errno `rc`. */
 int ll_ship_fail_io(struct lladd_error *, int rc, const char *what, const char *name);
 
-/* Waits for the time, without a reason to wake earlier. */
+/* Waits for the whole time: nothing wakes the thread earlier. */
 int ll_ship_pause(uint64_t ns, struct lladd_error *);
 
 /* The rate of a copy. ll_ship_pace waits until `bytes` more bytes may be copied. */
@@ -66,8 +66,8 @@ int ll_ship_get_all(struct lladd_store *, const char *name, uint64_t most, struc
                     struct lladd_error *);
 /* Appends the last line of a small text, its CRC. */
 int ll_ship_text_end(struct ll_ship_buf *text, struct lladd_error *);
-/* Reads a small text with so many lines and the line with the CRC, which texts of earlier
- * development versions lack. *out is the text without that line, and a NUL follows. */
+/* Reads a small text: `lines` lines, and a line with the CRC. Texts of earlier development versions
+ * lack the line with the CRC. *out gets the text without this line, and then a NUL. */
 int ll_ship_text_get(struct lladd_store *, const char *name, unsigned lines,
                      struct ll_ship_buf *out, struct lladd_error *);
 /* Size of an object, or LLADD_NOT_FOUND. */
@@ -90,7 +90,7 @@ int ll_ship_begun_read(struct lladd_store *, struct ll_ship_mem, const char *bas
 /* An object with a part of the log: the bytes of a segment's file from `offset` on. */
 struct ll_ship_log_part {
     uint64_t first;        /* first LSN of the segment: its name */
-    uint64_t segment_size; /* size of the segment's file; after its last part, it has zeros */
+    uint64_t segment_size; /* size of the segment's file, which has zeros after its last part */
     uint64_t offset, bytes;
     uint32_t crc;
 };
@@ -105,7 +105,7 @@ struct ll_ship_manifest {
     lladd_lsn redo;
     /* "pages.idx" has entries of frames, and then entries of pages. Backups of earlier versions
      * have no entries of pages: `page_entries` is 0. */
-    uint64_t index_bytes, page_entries; /* bytes of these two parts, and the CRCs of the parts */
+    uint64_t index_bytes, page_entries; /* bytes of the two parts of "pages.idx"; their CRCs */
     uint32_t index_crc, page_entries_crc, control_crc;
     bool heuristic;           /* the log has heuristic records */
     struct ll_ship_buf pages; /* struct ll_ship_pages_part */
@@ -167,9 +167,9 @@ int ll_ship_base_frames(struct lladd_store *, const struct ll_ship_manifest *,
  * is raw. `crc`: of its bytes. If it does not return 0, ll_ship_base_pages stops and returns that
  * value. */
 typedef int ll_ship_base_page_fn(void *ctx, uint64_t page, uint64_t lsn, uint32_t crc);
-/* Calls fn for each page of the backup that was ever written, as "pages.idx" has it; of a backup of
- * an earlier version, as the frames have it. A page may come several times; the last time counts.
- * LLADD_CORRUPT_BACKUP: what fn was told may be wrong. */
+/* Calls fn for each page of the backup that was ever written, with what "pages.idx" has of it, or
+ * the frames in a backup of an earlier version. A page may come several times; the last time
+ * counts. LLADD_CORRUPT_BACKUP: what fn was told may be wrong. */
 int ll_ship_base_pages(struct lladd_store *, const struct ll_ship_manifest *,
                        ll_ship_base_page_fn *, void *ctx, struct lladd_error *);
 /* Checks the entries of pages, which no other call of a restore reads. */
@@ -278,8 +278,8 @@ int ll_ship_walk(struct ll_ship_walk *, struct lladd_error *);
 /* Visits the record at `partial_at`, for which the caller has put `next` - `stop` bytes into
  * `after`. Does nothing if there is no such record, or if `after` lacks bytes. */
 int ll_ship_walk_rest(struct ll_ship_walk *, struct lladd_error *);
-/* Finds the first record that begins in the segment, by the LSN in it and its checksum, and sets
- * `start`. For a segment if neither its header nor the segment before says where that record is.
+/* Finds the first record that begins in the segment, by the LSN in the record and its checksum, and
+ * sets `start`. Call it if neither the header nor the segment before says where the record is.
  * False: no record begins in the segment. */
 bool ll_ship_find_record(struct ll_ship_walk *);
 
@@ -323,15 +323,15 @@ struct ll_ship_index_page {
                        formats the page. LL_SHIP_PAGE_BULK: the page was written in bulk (nothing
                        in this version sets this flag) */
     uint32_t crc;   /* of a page written in bulk */
-    uint64_t first; /* LSN of its first record in the segment; of the barrier, if it was written in
-                       bulk */
-    uint64_t last;  /* LSN of its last record in the segment */
+    uint64_t first; /* LSN of the page's first record in the segment; of a page written in bulk, of
+                       the barrier */
+    uint64_t last;  /* LSN of the page's last record in the segment */
 };
 struct ll_ship_index {
     unsigned char uuid[16];
     uint32_t timeline;
     lladd_lsn first, end, cut; /* of the segment, as its header says */
-    lladd_lsn stop;            /* the log in it ends here: `end`, or the next segment's cut */
+    lladd_lsn stop;            /* the segment's log ends here: `end`, or the next segment's cut */
     /* The first record that begins in the segment; the end of the last record that does. */
     lladd_lsn start, next;
     struct ll_ship_buf marks; /* struct ll_ship_mark */
@@ -380,13 +380,13 @@ struct ll_ship_claim {
     uint64_t n; /* the object is claim.<n>; 0: there is no claim */
     unsigned char bytes[LL_SHIP_CLAIM];
 };
-/* Claims the timeline for the database on the device. LLADD_DIVERGED: the last claim in the store
- * is not of this database. */
+/* Claims the timeline for the database on the device. LLADD_DIVERGED: another copy of the database
+ * has put the last claim in the store. */
 int ll_ship_claim(struct lladd_store *, struct ll_ship_mem, const struct lladd_environment *,
                   struct lladd_device *, uint32_t timeline, struct ll_ship_claim *out,
                   struct lladd_error *);
-/* Reads the last claim in the store, and puts no claim. LLADD_DIVERGED: the claim is not of the
- * database on the device. */
+/* Reads the last claim in the store, and puts no claim. LLADD_DIVERGED: another copy of the
+ * database has put the last claim. */
 int ll_ship_claim_own(struct lladd_store *, struct lladd_device *, uint32_t timeline,
                       struct ll_ship_claim *out, struct lladd_error *);
 /* LLADD_DIVERGED: another copy has claimed the timeline after this claim. */
@@ -426,15 +426,15 @@ void ll_ship_blk_header(const struct ll_ship_blk *b, unsigned char out[LL_SHIP_B
 void ll_ship_blk_piece(const struct ll_ship_blk_piece *, uint32_t page_size,
                        unsigned char out[LL_SHIP_BLK_PIECE]);
 void ll_ship_blk_end(uint64_t pages, bool last, unsigned char out[LL_SHIP_BLK_PIECE]);
-/* Reads and checks the header of a part. LLADD_CORRUPT_BACKUP. */
+/* Reads and checks the header of a part. LLADD_CORRUPT_BACKUP: the header is damaged. */
 int ll_ship_blk_begin(struct ll_ship_blk *, const char *name, const void *bytes, size_t len,
                       struct lladd_error *);
 /* As ll_ship_blk_begin. Also compares the uuid, page_size, txn and part with those of `want`.
- * LLADD_FOREIGN_FILE. */
+ * LLADD_FOREIGN_FILE: the uuid is another one. */
 int ll_ship_blk_open(struct ll_ship_blk *, const char *name, const struct ll_ship_buf *bytes,
                      const struct ll_ship_blk *want, struct lladd_error *);
-/* What precedes a piece: everything but the pages. *last: the piece has no pages, and no part
- * follows. False: the bytes are damaged. */
+/* Decodes the head of a piece. *last: the piece has no pages, and no part follows. False: the bytes
+ * are damaged. */
 bool ll_ship_blk_head(const unsigned char in[LL_SHIP_BLK_PIECE], struct ll_ship_blk_piece *,
                       uint32_t *pages_crc, bool *last);
 /* The next piece. LLADD_END after the last one: `at` is then the length of the part.

@@ -2,8 +2,8 @@
 /* Finds the backup and the log for a target: the backup with the highest end that is not above the
  * target, and the log from there to the target, on the target's timeline and its ancestors.
  *
- * The log is read once, record by record, before anything is written. So a restore that begins has
- * all that it needs, except for bytes that the store loses meanwhile. */
+ * The log is read once, record by record, before anything is written. So a restore that begins to
+ * write has all that it needs, except for bytes that the store loses meanwhile. */
 #include "ship/image_private.h"
 
 #include <stdarg.h>
@@ -39,7 +39,7 @@ static size_t bases(const struct ll_ship_past *a)
     return a->bases.len / sizeof(struct lladd_backup_info);
 }
 
-/* The backup of the path with the lowest end above `above`. */
+/* Of the backups on the path that end above `above`, the one with the lowest end. */
 static const struct lladd_backup_info *next_base(const struct ll_ship_past *a,
                                                  const struct ll_ship_buf *steps, uint64_t above)
 {
@@ -124,7 +124,7 @@ static int named_base(struct search *s, const char *name, const struct lladd_bac
     return 0;
 }
 
-/* Reads where the mark is. */
+/* Finds the LSN of the target's mark. */
 static int find_mark(struct search *s)
 {
     char name[LL_SHIP_NAME_MAX];
@@ -212,8 +212,8 @@ static int assemble(struct search *s, const struct ll_ship_image *down, struct l
     return rc;
 }
 
-/* Sets the limit of each segment: the next segment's cut; of the last segment the end of its
- * bytes. */
+/* Sets the limit of each segment to the next segment's cut, and that of the last segment to the end
+ * of its bytes. */
 static int set_limits(struct ll_ship_image *im, struct lladd_error *err)
 {
     size_t n = ll_ship_image_segments(im);
@@ -247,7 +247,7 @@ static int read_heads(struct ll_ship_image *im, struct lladd_error *err)
     return rc;
 }
 
-/* Puts the log from the backup's begin to the target together. */
+/* Assembles the log from the backup's begin to the target. */
 static int collect(struct search *s, const struct ll_ship_manifest *m, struct ll_ship_image *im)
 {
     uint64_t reached = m->info.end.v;
@@ -309,8 +309,8 @@ static int find_time(struct search *s, const struct ll_ship_manifest *m, struct 
     return 0;
 }
 
-/* Lays the pages of transactions that have written in bulk, and that have committed or prepared
- * after the backup's end. */
+/* Lays the pages that transactions have written in bulk, if the transaction has committed or
+ * prepared after the backup's end (laid.c). */
 static int lay(struct search *s, const struct ll_ship_manifest *m, struct ll_ship_goal *g)
 {
     const struct ll_ship_bulk *bulk = (const void *)g->facts.bulk.data;
