@@ -78,7 +78,7 @@ static int begin(struct ll_ship_backup *b, struct lladd_log_hold *hold,
         rc = lladd_log_needed(b->db, &i->from, b->err);
     if (rc)
         return rc;
-    /* If another checkpoint has ended since the control block was read, the database needs less
+    /* If another checkpoint has ended since the control block was read, the database may need less
      * log than the backup, which has the older control block. */
     b->m.redo = lladd_lsn_of(ll_ship_control_redo(control));
     uint64_t analysis = ll_ship_control_checkpoint(control);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* "pages.idx" of a backup: where the frames are and, of each page in them, its page LSN and the CRC
- * of its bytes. With these a scrub need not read the pages themselves. The two parts have CRCs of
- * their own in the manifest, since a reader of pages needs the frames only.
+/* "pages.idx" of a backup has two parts: where the frames are; and, for each page in the frames, an
+ * entry with its page LSN and the CRC of its bytes. With these entries a scrub need not read the
+ * pages themselves. The manifest has a CRC of each part, since a reader of pages needs only the
+ * first part.
  *
- * Manifests of version 1 have no entries of pages. Then the pages are read. */
+ * With a manifest of version 1 there are no entries of pages. Then the pages are read. */
 #include "ship/ship_private.h"
 
 #include <lladd/bytes.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The archived log of a store: segments, pieces of segments that were still written, and timelines.
+/* The archived log of a store: segments, pieces of segments that were still being written, and
+ * timelines.
  *
- * A segment says in `cut` where the log before it ends. It follows another segment if its cut is
- * its first LSN and the other's end, or lies inside the other. So a chain is followed downwards,
- * from a target to the end of a backup; where no object has the bytes before a cut, the archive has
- * a gap.
+ * A segment says in `cut` where the log before it ends: at the end of another segment, or inside
+ * one. So a chain is followed downwards, from a target to the end of a backup. If no object has the
+ * bytes before a cut, the archive has a gap.
  *
- * A timeline begins where its parent was cut for a restore. What the parent has from there on is
- * not of the timeline, also if it lies in the same segment. */
+ * A timeline begins at the LSN at which a restore has cut its parent. Log that the parent has from
+ * there on does not belong to the timeline, even if it lies in the same segment. */
 #include "ship/image_private.h"
 
 #include <lladd/bytes.h>
@@ -29,7 +29,7 @@ void ll_ship_stored_name(const struct ll_ship_stored *s, char out[LL_SHIP_NAME_M
                        (unsigned long long)s->end);
 }
 
-/* Takes so many hexadecimal digits. */
+/* Takes this number of hexadecimal digits. */
 static bool hex(const char **at, unsigned digits, uint64_t *out)
 {
     uint64_t v = 0;
@@ -304,7 +304,7 @@ static int add_parts(struct ll_ship_past *a, struct ll_ship_image *im, struct gr
     return rc;
 }
 
-/* Adds the segment to the image as one source of a timeline has it. *there: it has it. */
+/* Adds the segment to the image from one source of a timeline. *there: the source has it. */
 static int add_source(struct ll_ship_past *a, struct ll_ship_image *im, struct group g,
                       uint32_t timeline, enum ll_ship_source source, bool *there,
                       struct lladd_error *err)
@@ -334,8 +334,8 @@ struct found {
     uint64_t top; /* of the timeline that has it */
 };
 
-/* Adds to the image the segment of the group that has the byte below `lsn`. A copy that is damaged
- * is passed over if there is another. *any: the group has the segment, though maybe not so far. */
+/* Adds to the image the segment of the group that has the byte below `lsn`. A damaged copy is
+ * passed over if there is another. *any: the group has the segment, but maybe not up to `lsn`. */
 static int add_group(struct ll_ship_past *a, const struct ll_ship_buf *steps, struct group g,
                      uint64_t lsn, struct ll_ship_image *im, struct found *out, bool *any,
                      struct lladd_error *err)
@@ -382,8 +382,8 @@ static int add_below(struct ll_ship_past *a, const struct ll_ship_buf *steps, ui
     return rc;
 }
 
-/* Reads the cut of the lowest segment of the path that begins at `lsn` or above. A damaged one has
- * none. */
+/* Reads the cut of the lowest segment of the path that begins at `lsn` or above. If this segment is
+ * damaged, *there is false. */
 static int cut_above(struct ll_ship_past *a, const struct ll_ship_buf *steps, uint64_t lsn,
                      struct ll_ship_image_segment *out, bool *there, struct lladd_error *err)
 {

@@ -154,8 +154,8 @@ static int find_base(struct ll_ship_check *c)
 
 /* ---- restored in memory --------------------------------------------------------------------- */
 
-/* Reports an error of the restored database, of which the cause may be the store. The database may
- * have gone on after an error of the store. */
+/* Reports the first error of the store or, if there was none, that of the restored database. The
+ * database may have gone on after an error of the store. */
 static int blame(struct ll_ship_check *c, struct lladd_error *why)
 {
     (void)lladd_store_device_error(c->shown, why); /* leaves `why` if the store had no error */
@@ -201,7 +201,7 @@ static int recover(struct ll_ship_check *c, const struct lladd_options *options,
     return rc;
 }
 
-/* The object with the log at the LSN; false: recovery has written this log. */
+/* Finds the object with the log at the LSN. False: recovery has written this log. */
 static bool object_of(const struct ll_ship_image *log, uint64_t lsn, char out[LL_SHIP_NAME_MAX])
 {
     for (size_t i = 0; i < ll_ship_image_segments(log); i++) {
@@ -214,8 +214,8 @@ static bool object_of(const struct ll_ship_image *log, uint64_t lsn, char out[LL
     return false;
 }
 
-/* If the store has failed, the finding is its consequence. Damage in the log that is older than
- * what the restore needs shows only here. */
+/* If the store has failed, the finding is a consequence, and is not told. Damage in log that is
+ * older than what the restore needs shows only here. */
 static int see_finding(void *ctx, const struct lladd_finding *f)
 {
     struct ll_ship_check *c = ctx;
@@ -251,8 +251,8 @@ static int verify(struct ll_ship_check *c, const struct lladd_options *options)
     return c->stopped ? rc : blame(c, &why);
 }
 
-/* As in a restored copy, the pin of the origin's archive does not count: the log that it kept may
- * be older than what the backup has. So the timeline is another one. */
+/* The device shows another timeline, as that of a restored copy. So the pin of the origin's archive
+ * does not count, which may keep log that is older than what the backup has. */
 static int prove(struct ll_ship_check *c)
 {
     struct lladd_backup_info info = {.struct_size = sizeof info};

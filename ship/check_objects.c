@@ -5,8 +5,8 @@
  * Of the archive these are the objects on the path of the backup's timeline with log above the
  * backup's end. First the header and the size of each object are checked. Then the records up to
  * the first gap are read; after a damaged record the reading goes on at the next object. The commit
- * and prepare records say which spools there must be. A missing object shows by the log above it,
- * or by its index. */
+ * and prepare records say which spools there must be. A missing object is noticed by the log above
+ * it, or by its index. */
 #include "ship/check_private.h"
 
 #include <inttypes.h>
@@ -341,7 +341,8 @@ static int check_index_alone(struct archive *a, const struct ll_ship_step *step,
     return needed ? missing(a->c, segment) : 0;
 }
 
-/* The archive puts the index of the last segment a moment after the segment. */
+/* Is this the last whole segment of its timeline? Its index may be missing, since the archive puts
+ * an index a moment after the segment. */
 static bool is_newest(const struct archive *a, const struct ll_ship_stored *s)
 {
     for (size_t i = 0; i < stored_n(a); i++)

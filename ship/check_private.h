@@ -23,13 +23,13 @@ struct ll_ship_check {
     struct lladd_error *err;
 };
 
-/* Tells a finding about an object, unless one about it was told before. */
+/* Tells a finding about an object, unless a finding about this object was told before. */
 int ll_ship_check_tell(struct ll_ship_check *, enum lladd_finding_kind, int code,
                        const char *object, const char *message);
-/* An error that is damage is told as a finding, about the object that its message names, or about
- * `object`. Any other error is the check's. */
+/* Tells an error that is damage as a finding, about the object that the error's message names, else
+ * about `object`. Returns any other error. */
 int ll_ship_check_blame(struct ll_ship_check *, const struct lladd_error *why, const char *object);
-/* Counts an object of so many bytes that was read. */
+/* Counts an object that was read, and its bytes. */
 int ll_ship_check_read(struct ll_ship_check *, uint64_t bytes);
 
 /* Reads the objects of the backup. */

@@ -6,13 +6,13 @@
  * may have had no checksum. The log says which pages these are:
  *
  *   the page was taken, and no record has changed it since     it has no contents
- *   its owner had not committed when the page was read         after the commit, it is copied again
- *                                                              or made by redo
- *   else                                                       it is damaged
+ *   its owner had neither prepared nor committed when the      after the commit, it is copied again
+ *   page was read                                              or made by redo
+ *   otherwise                                                  it is damaged
  *
- * The owner is the transaction that has taken the page or, if there is a later redo barrier for the
- * page, has logged that barrier. If the log since `from` has neither, the page's owner committed
- * before. Only damaged pages are repaired: a repair of other pages would disturb their owners. */
+ * The owner is the transaction that has taken the page, or that has logged a later redo barrier for
+ * the page. If the log since `from` has neither record, the owner committed before `from`. Only
+ * damaged pages are repaired: a repair of other pages would disturb their owners. */
 #include "ship/backup_private.h"
 
 #include <lladd/bulk.h>
@@ -178,7 +178,7 @@ static int find_owners(struct ll_ship_backup *b)
     struct suspect *s = suspects(b, &n);
     struct lladd_stats stats = {.struct_size = sizeof stats};
     qsort(s, n, sizeof *s, by_page);
-    /* An owner may have taken its page a moment ago; a cursor returns durable records only. */
+    /* An owner may have taken its page a moment ago, and a cursor returns durable records only. */
     int rc = lladd_stats_get(b->db, &stats);
     if (!rc)
         rc = lladd_log_force(b->db, lladd_lsn_of(stats.log_tail - 1), b->err);
@@ -193,8 +193,8 @@ static bool is_damaged(const struct suspect *s)
     return s->owner == 0 || (!s->blank && s->ended && s->ended < s->durable);
 }
 
-/* Has the page written again, from the cache, the log or an archive. What a backup stores is then
- * what was read from the file, so E follows its page LSN as for any page. */
+/* Has the page written again, from the cache, the log or an archive. A backup then reads the page
+ * from the file, so E gets above its page LSN, as for any page. */
 static int repair(struct ll_ship_backup *b, uint64_t page)
 {
     struct lladd_error why = LLADD_ERROR_INIT;

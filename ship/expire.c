@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Expiry: deletes backups, and the archived log that no kept backup needs.
  *
- * A backup has its own log up to its end, and a restore that begins with it needs archived log from
- * there on. Of a transaction that was open then, it needs the spool, and the transaction began at
- * the backup's `from` or later. So what lies wholly below the lowest `from` of all backups that are
- * kept, or that have begun and not ended, is not needed (on any timeline, since LSNs go on over a
- * fork).
+ * A backup has its own log up to its end. A restore from the backup needs the archived log from
+ * that end on, and the spools of the transactions that were open at the end. These transactions
+ * began at the backup's `from` or later. So no restore needs what lies wholly below the lowest
+ * `from` of all backups that are kept, or that have begun and not ended. This holds on any
+ * timeline, since LSNs go on over a fork.
  *
  * The order makes every crash harmless:
  *
- *   1. of a backup that is not kept "begun", which no restore needs: without it and without a
- *      manifest, a backup does not look like one that runs; then the manifest, so that no restore
- *      begins with the backup; then the rest
- *   2. then marks; then segments and pieces, the lowest first. Of a segment first the spools of the
- *      transactions that commit or prepare in it, then the index, which names them
+ *   1. of a backup that is not kept: first "begun", which no restore needs (with "begun" and
+ *      without a manifest the backup would look like one that runs); then the manifest, so that no
+ *      restore begins with the backup; then the rest
+ *   2. marks; then segments and pieces, the lowest first. Of a segment: first the spools of the
+ *      transactions that commit or prepare in it; then the index, which names these spools; then
+ *      the segment itself
  *
- * The next call deletes what a crash has left. Of each timeline the highest whole segment stays,
- * since the archive goes on after it; so do claims and histories. The archive looks for the spools
- * of a segment when it stores the segment, so these stay as long as the segment. */
+ * The next call deletes what a crash has left. Claims and histories stay, and so does the highest
+ * whole segment of each timeline, since the archive goes on after it. The archive looks for the
+ * spools of a segment when it stores the segment, so the spools stay as long as the segment. */
 #include "ship/image_private.h"
 
 #include <stdio.h>
@@ -38,8 +39,8 @@ struct expire {
     void *ctx;
     struct ll_ship_past past;
     bool *kept;                 /* for each backup of `past` */
-    struct ll_ship_buf objects; /* struct object, by name: of all backups; then of the timelines */
-    uint64_t from;              /* log wholly below is not needed */
+    struct ll_ship_buf objects; /* struct object, by name: of all backups; later of the timelines */
+    uint64_t from;              /* log wholly below this LSN is not needed */
     struct lladd_expire_info info;
     struct lladd_error *err;
 };
@@ -100,8 +101,8 @@ static void keep_last(struct expire *e, const struct ll_ship_buf *steps, int64_t
         e->kept[best] = true;
 }
 
-/* So that each state since the time can be restored: on the path of each kept backup, the last one
- * that had ended before the time. */
+/* Also keeps, on the path of each kept backup, the last one that had ended before the time. With it
+ * each state since the time can be restored. */
 static int keep_since(struct expire *e, struct ll_ship_buf *steps)
 {
     int rc = 0;
@@ -115,8 +116,8 @@ static int keep_since(struct expire *e, struct ll_ship_buf *steps)
     return rc;
 }
 
-/* *serves: a kept backup is on the path of the timeline. *over: a kept backup is on a timeline that
- * left this one, or a descendant of it. */
+/* *serves: a kept backup is on the path of the timeline. *over: a kept backup is of this timeline
+ * or of a descendant. */
 static int look_for_kept(struct expire *e, uint32_t timeline, const struct ll_ship_buf *steps,
                          bool *serves, bool *over)
 {
@@ -276,8 +277,8 @@ static int drop_base(struct expire *e, const struct group *g)
     return rc;
 }
 
-/* A backup without a manifest. *gone: it does not run: a week has passed, or "begun" was deleted.
- * The list of objects may be older than "begun". So its absence is looked at again. */
+/* Looks at a backup without a manifest. *gone: the backup does not run, because it began a week ago
+ * or has no "begun". The list of objects may be older than "begun", so the store is asked again. */
 static int look_at_unended(struct expire *e, const struct group *g, bool *gone)
 {
     uint64_t from;
@@ -300,8 +301,9 @@ static bool is_kept(const struct expire *e, const char *name, bool *known)
     return false;
 }
 
-/* `dropping`: deletes; else only looks at the backups that have not ended. A backup that ended
- * after the manifests were read is kept, and needs no log that those do not need. */
+/* `dropping`: deletes backups. Otherwise only looks at the backups that have not ended. A backup
+ * that ended after the manifests were read is kept. It needs no log that the other backups do not
+ * need. */
 static int each_base(struct expire *e, bool dropping)
 {
     int rc = 0;
@@ -342,8 +344,8 @@ static uint64_t end_of(const struct ll_ship_stored *s)
     return seg.block > LL_SHIP_BLOCK_HEADER ? ll_ship_segment_end(&seg) : s->first;
 }
 
-/* Is the object below the log that is needed? When the archive begins again, it goes on after the
- * last segment that is stored whole. */
+/* Is the object wholly below the log that is needed? The last whole segment is never old: when the
+ * archive begins again, it goes on after this segment. */
 static bool is_old(const struct expire *e, size_t i)
 {
     uint64_t next = next_whole(e, i);
@@ -385,7 +387,7 @@ static int drop_spools(struct expire *e, const struct ll_ship_stored *s)
     struct ll_ship_index ix;
     int rc = ll_ship_index_load(e->store, e->past.mem, s->timeline, lladd_lsn_of(s->first), &ix,
                                 e->err);
-    if (rc) /* of a damaged segment they are not known, and stay */
+    if (rc) /* the spools of a damaged segment are not known, and stay */
         return lladd_code_root(rc) == LLADD_ROOT_DATA || rc == LLADD_NOT_FOUND ? 0 : rc;
     const struct ll_ship_index_bulk *bulk = (const void *)ix.bulk.data;
     for (size_t i = 0; i < ix.bulk.len / sizeof *bulk && !rc; i++)

@@ -2,7 +2,7 @@
 /* The segments of a log, with bytes in objects of a store.
  *
  * Memory has one window of bytes of one object. The bytes of a backup's objects are checked against
- * the checksum in the manifest. Those of the archive have no other checksum than that of their
+ * the checksum in the manifest. The bytes of the archive's objects have only the checksums of their
  * block headers and records, which replay.c checks. */
 #include "ship/image_private.h"
 
@@ -162,7 +162,8 @@ void ll_ship_image_name(const struct ll_ship_image *im, size_t segment, uint64_t
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
-/* Makes the window have bytes [at, at+len) of the piece's object; *out points to them. */
+/* Reads bytes [at, at+len) of the piece's object into the window, if the window does not have them;
+ * *out points to them. */
 static int look(struct ll_ship_image *im, size_t piece, uint64_t at, size_t len,
                 const unsigned char **out, struct lladd_error *err)
 {

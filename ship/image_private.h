@@ -122,7 +122,7 @@ void ll_ship_facts_free(struct ll_ship_facts *);
 /* A scan of the marks of a log for a time. It stops at the first mark with a later time. */
 struct ll_ship_clock {
     int64_t target_us;
-    uint64_t lsn;    /* the LSN that the last mark before that one states */
+    uint64_t lsn;    /* the LSN that the last mark before this first later one states */
     int64_t last_us; /* time of this last mark; 0: there is none */
     bool later;      /* there is a mark with a later time */
 };
@@ -143,7 +143,8 @@ typedef int ll_ship_scan_fn(void *ctx, const struct ll_ship_logged *, struct lla
  * has. *end: where the last record that was read ends. *more: see struct ll_ship_facts. */
 int ll_ship_scan(struct ll_ship_image *, uint64_t from, uint64_t to, ll_ship_scan_fn *, void *ctx,
                  uint64_t *end, bool *more, struct lladd_error *);
-/* Scans, and notes the facts. With a clock (nullable) it stops at the first mark that is later. */
+/* Scans, and notes the facts. With a clock (nullable), the scan stops at the first mark that is
+ * later than the clock's target. */
 int ll_ship_replay(struct ll_ship_image *, uint64_t from, uint64_t since, uint64_t to,
                    struct ll_ship_clock *, struct ll_ship_facts *, struct lladd_error *);
 
@@ -194,12 +195,13 @@ int ll_ship_past_path(const struct ll_ship_past *, uint32_t timeline, struct ll_
                       struct lladd_error *);
 /* Is the timeline on the path, and does its log below `end` belong to the path? */
 bool ll_ship_on_path(const struct ll_ship_buf *steps, uint32_t timeline, uint64_t end);
-/* The LSN up to which the store has log of the path's first timeline, at least its fork. */
+/* The LSN up to which the store has log of the path's first timeline; at least the timeline's
+ * fork. */
 int ll_ship_past_top(struct ll_ship_past *, const struct ll_ship_buf *steps, uint64_t *out,
                      struct lladd_error *);
 /* Appends to `down` the archived segments with the log from `from` to *to, the highest first.
- * If *to is in a gap that a segment's cut declares, it is lowered to the cut. If the archive lacks
- * log between `from` and *to, *reached is where the highest such place ends; otherwise `from`. */
+ * If *to is in a gap that a segment's cut declares, *to is lowered to the cut. If the archive lacks
+ * log between `from` and *to, *reached is the end of the highest such gap; otherwise `from`. */
 int ll_ship_past_chain(struct ll_ship_past *, const struct ll_ship_buf *steps, uint64_t from,
                        uint64_t *to, struct ll_ship_image *down, uint64_t *reached,
                        struct lladd_error *);
@@ -226,9 +228,9 @@ struct ll_ship_laid {
 void ll_ship_laid_init(struct ll_ship_laid *, struct ll_ship_mem, struct lladd_store *,
                        const unsigned char uuid[16], uint32_t page_size);
 void ll_ship_laid_free(struct ll_ship_laid *);
-/* The timeline of the path that has the transaction's spool: the one with the transaction's first
- * LSN, which is its number. What an ancestor has under this number from the fork on is of another
- * transaction. */
+/* The timeline of the path that has the transaction's spool: the one whose log has the
+ * transaction's first LSN, which is also its id. From the fork on, an ancestor may have another
+ * transaction with this id. */
 uint32_t ll_ship_lay_timeline(const struct ll_ship_buf *steps, uint64_t txn);
 /* Reads and checks the spool of a transaction, and adds its pages. LLADD_NOT_FOUND: the store does
  * not have all parts of it. */
@@ -247,7 +249,7 @@ int ll_ship_laid_page(struct ll_ship_laid *, uint64_t page, unsigned char *bytes
 struct ll_ship_reach {
     uint64_t from, end;
 };
-/* Appends what can be restored on a path, ascending. */
+/* Appends the ranges that can be restored on a path, ascending: struct ll_ship_reach. */
 int ll_ship_ranges(struct ll_ship_past *, const struct ll_ship_buf *steps, struct ll_ship_buf *out,
                    struct lladd_error *);
 
@@ -259,7 +261,7 @@ struct ll_ship_goal {
     struct ll_ship_laid laid;
 };
 void ll_ship_goal_free(struct ll_ship_goal *);
-/* Puts the log from the backup's begin to `to` together. `im`: initialised, and without segments.
+/* Assembles the log from the backup's begin to `to`. `im`: initialised, and without segments.
  * LLADD_OUT_OF_RANGE: the archive has a gap. */
 int ll_ship_collect(const struct ll_ship_past *, const struct ll_ship_buf *steps, uint32_t timeline,
                     const struct ll_ship_manifest *, uint64_t to, struct ll_ship_image *im,

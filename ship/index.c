@@ -79,7 +79,7 @@ static int see_page(struct making *m, const struct ll_ship_record *r, struct lla
     struct ll_ship_buf *pages = &m->ix->pages;
     struct ll_ship_index_page one = {.page = r->page, .first = r->lsn, .last = r->lsn};
     one.flags = r->kind == LL_SHIP_REC_IMAGE || (r->flags & FORMATS) ? LL_SHIP_PAGE_BASE : 0;
-    /* Joins now and then, so that memory depends on the number of pages and not of records. */
+    /* Joins now and then, so that memory depends on the number of pages, not on that of records. */
     if (pages->len > 2 * m->sorted + FEW_PAGES * sizeof one) {
         join(pages);
         m->sorted = pages->len;
@@ -462,8 +462,8 @@ static int see_piece(void *ctx, const char *name, uint64_t size)
 }
 
 /* Gets payload from the first piece of the segment that begins at `lsn`, if the store has pieces of
- * it. The caller wants the rest of a record that began in the segment before. A piece ends after a
- * record, so the first piece has all of that rest. */
+ * this segment. The caller wants the rest of a record that began in the segment before. A piece
+ * ends after a record, so the first piece has all of that rest. */
 static int get_piece(const struct loading *l, uint64_t lsn, uint64_t len, struct ll_ship_buf *out,
                      struct lladd_error *err)
 {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Pages that transactions have written in bulk, laid over the pages of a backup.
  *
- * The log does not have these pages; the spools of the archive do (docs/backup.md). Laid are the
- * spools of the transactions that have committed or prepared between the end of the backup and the
- * target. The pages of other transactions are not: at the target, something else may be in their
- * place. Of several spools with a page, the one with the highest barrier counts.
+ * The log does not have these pages; the spools of the archive do (docs/backup.md). A restore lays
+ * the spools of the transactions that have committed or prepared between the end of the backup and
+ * the target. It does not lay the pages of other transactions: at the target, their place may have
+ * other contents. If several spools have a page, the one with the highest barrier counts.
  *
  * A transaction may have given up a page before it committed, by a rollback to a savepoint, and
  * another one may have taken the page. So a page of a spool is not laid if another transaction has
- * logged a later redo barrier for it, nor over a whole page of the backup with a page LSN above the
- * barrier. (If the other transaction has formatted the page after redo's start, redo does that
- * again.)
+ * logged a later redo barrier for the page. Nor is it laid over a whole page of the backup with a
+ * page LSN above the barrier. (If the other transaction has formatted the page after the start of
+ * redo, redo formats it again.)
  *
- * Memory has 32 bytes for each page, and one window of bytes of one object. */
+ * Takes 32 bytes of memory for each page, and one window of bytes of one object. */
 #include "ship/image_private.h"
 
 #include <lladd/bytes.h>
@@ -167,7 +167,7 @@ static size_t lower_bound(const struct ll_ship_laid *l, uint64_t number)
     return low;
 }
 
-/* Gives barrier 0 to the pages that another transaction has got later. */
+/* Sets the barrier to 0 for the pages that another transaction has taken later. */
 static void give_up(struct ll_ship_laid *l, const struct ll_ship_barrier *b)
 {
     struct page *p = (void *)l->pages.data;

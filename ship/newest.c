@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the file of a database must have of each page, from the begin of the newest backup on:
+/* Finds what the page file must have of each page at least, from the begin of the newest backup on:
  *
- *   - the page LSN that the page has in the backup or, of a raw page, the same bytes
- *   - the LSN of the page's newest record below the start of redo of the last checkpoint: by the
- *     indexes of the archived segments, and by the log that is not archived yet
- *   - what was written in bulk: the LSN of the redo barrier or, of a raw page, the same bytes. By
- *     the stored spools, and by those on the disk of which the transaction has committed or
+ *   - the page LSN that the page has in the backup; of a raw page, the bytes in the backup
+ *   - the LSN of the page's newest record below the start of redo of the last checkpoint. It comes
+ *     from the indexes of the archived segments, and from the log that is not archived yet
+ *   - what was written in bulk: the LSN of the redo barrier; of a raw page, the bytes. They come
+ *     from the stored spools, and from the spools on the disk whose transactions have committed or
  *     prepared
  *
  * Of the backup only "pages.idx" is read, of the archived log only the indexes, and of the spools
@@ -56,8 +56,8 @@ static void must_have_lsn(struct ll_ship_newest *s, uint64_t page, uint64_t lsn)
 
 /* ---- the backup ----------------------------------------------------------------------------- */
 
-/* A page without page LSN was raw, or it was free or had no contents. The latter do not matter,
- * since only raw pages are compared by their bytes. */
+/* A page without a page LSN was raw or free, or had no contents. Each is noted as raw. That does no
+ * harm, since a scrub reports a page by its bytes only if the page is in use as a raw page. */
 static int learn_base(void *ctx, uint64_t page, uint64_t lsn, uint32_t crc)
 {
     struct ll_ship_newest *s = ctx;
@@ -70,7 +70,7 @@ static int learn_base(void *ctx, uint64_t page, uint64_t lsn, uint32_t crc)
 
 /* ---- the archived log ----------------------------------------------------------------------- */
 
-/* Of a segment in which the log was left for another timeline, only what is below counts. */
+/* `top`: the path leaves the segment's timeline here, so only log below this LSN counts. */
 static int learn_segment(struct ll_ship_newest *s, const struct ll_ship_stored *seg, uint64_t top,
                          uint64_t *known)
 {
@@ -92,7 +92,7 @@ static int learn_segment(struct ll_ship_newest *s, const struct ll_ship_stored *
     return rc;
 }
 
-/* *known: the records below are in indexes. */
+/* *known: the indexes have all records of the timeline below this LSN. */
 static int learn_archive(struct ll_ship_newest *s, uint64_t *known)
 {
     const struct ll_ship_stored *seg = (const void *)s->w.past.stored.data;

@@ -7,7 +7,8 @@
 /* What the file must have of a page. */
 struct ll_ship_must {
     uint64_t lsn; /* at least this page LSN; of a raw page: LSN of the barrier under which it was
-                   * written, or, if it is as in the backup, an LSN below the log since then */
+                   * written, or, if it was not written since the backup, an LSN below the backup's
+                   * log */
     uint32_t crc; /* of the bytes of a raw page */
     bool raw;     /* the page had no header when it was written last */
 };
@@ -25,13 +26,14 @@ struct ll_ship_newest {
     struct lladd_error *err;
 };
 
-/* `must`, which the caller makes later, is freed, too. */
+/* The caller allocates `must`; ll_ship_newest_free frees it. */
 void ll_ship_newest_init(struct ll_ship_newest *, struct lladd_archive *, struct lladd_db *,
                          struct lladd_error *);
 void ll_ship_newest_free(struct ll_ship_newest *);
 /* Finds out what each page must have, by the newest backup, the archive and, from `oldest` on, the
  * log of the database. `redo`, `pages` and `must` must be set, and `must` zeroed. */
 int ll_ship_newest_learn(struct ll_ship_newest *, uint64_t oldest);
-/* The first LSN of a record in the archive, such that all archived records above `lsn` follow. */
+/* The highest LSN at or below `lsn` at which an archived segment has its first record; if there is
+ * none, the backup's `from`. */
 uint64_t ll_ship_newest_start(const struct ll_ship_newest *, uint64_t lsn);
 #endif

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Scrub: reads every page of the file of an open database. A damaged page is repaired as in a
- * backup (copy_damage.c). A whole page that is older than the archive says is a write that the disk
- * has lost, maybe in an earlier run. So is a raw page that has other bytes than were written last.
+ * backup (copy_damage.c). If a whole page is older than the archive says, the disk has lost a
+ * write, maybe in an earlier run. The same holds for a raw page that has other bytes than were
+ * written last.
  *
- * newest.c finds what a page must have. A page that has less is suspect. So is a page with changes
- * in the cache that are not written yet, and a freed page, which need not be written. So a suspect
- * is looked at again after the next checkpoint, and it must be in use. A page that was taken since,
- * or that a redo barrier has covered since, is no suspect: a transaction takes pages long before it
- * formats them, and extents are covered whole and written in part. The log says that, and of the
- * archived log only the part above the oldest suspect is read, and only if a suspect is left.
+ * newest.c finds what a page must have. A page that has less is a suspect. This includes pages with
+ * changes that are only in the cache, and freed pages, which need not be written. So a suspect is
+ * looked at again after the next checkpoint, and stays one only if it is in use. A page that was
+ * taken since, or that a redo barrier has covered since, is no suspect any more: a transaction
+ * takes pages long before it formats them, and a barrier may cover pages that are never written.
+ * The log shows such uses. Of the archived log only the part above the oldest suspect is read, and
+ * only if a suspect is left.
  *
  * A raw page does not show when it was written. But a redo barrier is logged before the write. So
- * if a raw page was written before it was looked at first, the log that is read later has the
- * barrier.
+ * if a raw page was written before the scrub first read it, the scrub finds the barrier in the log
+ * that it reads later.
  *
  * A database that no process has open is compared in the same way, and nothing is changed. */
 #include "ship/backup_private.h"
@@ -167,7 +169,7 @@ static struct suspect *suspects(const struct scrub *s, size_t *n)
     return (void *)s->suspects.data;
 }
 
-/* What counts of a page is above this LSN. */
+/* The lowest LSN that a suspect must have. Later uses of the suspects are above it. */
 static uint64_t lowest(const struct scrub *s)
 {
     size_t n;
@@ -188,7 +190,8 @@ static void drop_covered(struct scrub *s, uint64_t first, uint64_t n, uint64_t l
     s->suspects.len = kept * sizeof *at;
 }
 
-/* Does the record begin a use of pages? What they had before does not matter then. */
+/* If the record begins a use of pages, drops these suspects: what the pages had before does not
+ * matter any more. */
 static void see_entry(struct scrub *s, const struct lladd_log_entry *e)
 {
     lladd_pageno first;
@@ -230,7 +233,8 @@ static int uses_of_archive(struct scrub *s)
     return rc;
 }
 
-/* A cursor returns durable records only, and a page may have been taken a moment ago. */
+/* The log is forced, because a cursor returns durable records only, and a page may have been taken
+ * a moment ago. */
 static int uses_of_log(struct scrub *s)
 {
     struct lladd_log_cursor *cursor;
@@ -260,21 +264,22 @@ static int use_of(struct scrub *s, uint64_t page, enum lladd_page_use *out)
     return lladd_code_root(rc) == LLADD_ROOT_DATA ? 0 : rc;
 }
 
-/* Which LSN has the page in the cache? */
+/* *lsn: the page LSN in the cache. */
 static int look_in_cache(struct scrub *s, uint64_t number, uint64_t *lsn)
 {
     struct lladd_page *page;
     int rc = lladd_page_fix(s->b.db, lladd_page_of(number), LLADD_LATCH_SHARED, &page, s->err);
     *lsn = 0;
-    if (rc) /* the cache knows that a write was lost, and nothing has the page */
+    if (rc) /* the cache knows that a write was lost, and the page cannot be rebuilt */
         return lladd_code_root(rc) == LLADD_ROOT_DATA ? 0 : rc;
     *lsn = lladd_get64(lladd_page_view(page).bytes + PAGE_LSN);
     lladd_page_unfix(s->b.db, page, LLADD_LATCH_SHARED);
     return 0;
 }
 
-/* Looks at a suspect after a checkpoint. Sets p->lost if a write of it was lost. *keep: it stays a
- * suspect, because it is lost, or was changed since and must be looked at again. */
+/* Looks at a suspect after a checkpoint. Sets p->lost if a write of the page was lost. *keep: the
+ * page stays a suspect, because a write was lost, or because the page was changed since and must be
+ * looked at again. */
 static int judge(struct scrub *s, struct suspect *p, bool *keep)
 {
     unsigned char *page = s->b.chunk;
