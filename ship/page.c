@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A page that neither the page file nor the log can give comes from the archive: from the newest
- * backup that has it, with what was written to it in bulk since, and the archived records of it up
- * to the oldest log of the database. The library goes on from there (lladd_extension.base_of).
+/* Rebuilds a page from the archive if neither the page file nor the log can give it. Takes the page
+ * from the newest backup that has it, lays over it what was written to it in bulk since, and redoes
+ * its archived records, up to the oldest log of the database. The library redoes that log
+ * (lladd_extension.base_of).
  *
- * The index of a segment says whether the segment has records of the page. The rest of the segment
- * is not read. Of the log that is stored with the backup every record is read.
+ * The index of a segment has the LSNs of the page's first and last record in the segment. Only the
+ * log between these two is read. Of the log that is stored with the backup every record is read.
  *
- * Nothing is kept between two calls. What is in the store may change meanwhile, since the archive
- * stores a segment and then deletes its pieces; a call that fails is repeated then. */
+ * Nothing is kept between two calls. The store may change during a call, since the archive stores a
+ * segment and then deletes its pieces. If a call fails after such a change, it is repeated. */
 #include "ship/page_private.h"
 
 #include <lladd/bytes.h>
@@ -86,7 +87,7 @@ static int read_file(struct ll_ship_wanted *w, struct lladd_device *dev)
         return lladd_store_device_error(dev, w->err);
     if (w->raw && got != (int64_t)w->page_size) /* the file was shorter */
         memset(w->bytes, 0, w->page_size);
-    /* The backup may have copied a page that was damaged, or is longer now. */
+    /* The backup may have copied a damaged page, or may have ended below this page. */
     w->empty = w->raw || got != (int64_t)w->page_size ||
                !ll_ship_page_ok(w->uuid, w->page, w->bytes, w->page_size) ||
                lladd_get64(w->bytes + PAGE_LSN) == 0;
@@ -173,8 +174,8 @@ static int fail_spool(struct ll_ship_wanted *w, uint64_t txn, uint64_t lsn)
                            (unsigned long long)txn, (unsigned long long)lsn);
 }
 
-/* A transaction that has logged barriers has committed: without its spool, the page may be older
- * than what it has written. */
+/* If a transaction that has logged barriers has committed and its spool is missing, the page may be
+ * older than what the transaction has written. */
 static int check_spools(struct ll_ship_wanted *w, const struct ll_ship_index *ix, uint64_t from,
                         uint64_t below)
 {
@@ -208,8 +209,8 @@ static bool all_have_spools(const struct ll_ship_wanted *w)
     return all;
 }
 
-/* The same for a transaction with its commit in the log of the database, and its barriers in the
- * archive only. */
+/* As check_spools, for transactions whose commit is in the log of the database, and whose barriers
+ * are only in the archive. */
 static int check_open(struct ll_ship_wanted *w)
 {
     struct lladd_log_cursor *cursor;
@@ -295,8 +296,8 @@ static int check_log(struct ll_ship_wanted *w, struct ll_ship_image *im, uint64_
     return rc;
 }
 
-/* How far the archive goes on from the backup. At least to `since`, or to where the log of the
- * database was cut before that. */
+/* *out: the LSN up to which the archive goes on from the backup. LLADD_NOT_FOUND: the archive does
+ * not go on up to `since`, or up to the cut of the database's segment that begins there. */
 static int reach(struct ll_ship_wanted *w, uint64_t end, uint64_t *out)
 {
     struct ll_ship_segment own;

@@ -2,9 +2,10 @@
 /* Finds what was written to a page in bulk: in the spools in files/ship, which are not stored yet,
  * and in those of the store.
  *
- * Of a spool only the heads of its pieces are read, and then the page. Whether the transaction has
- * committed does not matter: what it has written is in the page until something else is, and that
- * has a higher LSN: a later barrier, or a record that formats the page. */
+ * Of a spool only the heads of its pieces are read, and then the page. It does not matter whether
+ * the transaction has committed: what it has written stays in the page until something with a
+ * higher LSN replaces it, which is a write under a later barrier, or a record that formats the
+ * page. */
 #include "ship/page_private.h"
 
 #include <lladd/bytes.h>
@@ -58,8 +59,8 @@ static int see_stored(void *ctx, const char *name, uint64_t size)
     return bulk && strcmp(name, want) == 0 ? add(w, txn, false) : 0;
 }
 
-/* A spool may be moved from the disk to the store meanwhile. The disk is looked at first, so the
- * spool is found. */
+/* The archiver may move a spool from the disk to the store meanwhile. The disk is listed first, so
+ * the spool is found. */
 int ll_ship_wanted_spools(struct ll_ship_wanted *w)
 {
     w->txns.len = 0;
@@ -132,7 +133,7 @@ static int look(struct ll_ship_wanted *w, const struct ll_ship_spooled *s, uint6
     return rc == LLADD_NOT_FOUND ? 0 : rc;
 }
 
-/* The page cache has no use for a raw page. */
+/* A raw page counts as empty, since the page cache has no use for it. */
 static int take(struct ll_ship_wanted *w, const struct place *p)
 {
     int rc = get(w, &p->spool, p->part, p->at, w->bytes, w->page_size);

@@ -37,9 +37,9 @@ int ll_ship_wanted_open(struct ll_ship_wanted *);
 const struct lladd_backup_info *ll_ship_wanted_base(const struct ll_ship_wanted *, uint64_t below);
 /* Finds the spools of the transactions that began below `since`; of a raw page, all spools. */
 int ll_ship_wanted_spools(struct ll_ship_wanted *);
-/* Makes the page what was last written to it in bulk under a barrier with an LSN above the page's
- * and below `since`, by a transaction that began at `from` or later. Without such a write the page
- * stays as it is. */
+/* Replaces the page by what a transaction that began at `from` or later has written to it in bulk
+ * last, under a barrier with an LSN above the page LSN and below `since`. Without such a write the
+ * page stays as it is. */
 int ll_ship_wanted_bulk(struct ll_ship_wanted *, uint64_t from);
 /* If it does not return 0, ll_ship_wanted_pieces stops and returns that value. */
 typedef int ll_ship_piece_fn(void *ctx, const struct ll_ship_blk_piece *);
@@ -47,7 +47,7 @@ typedef int ll_ship_piece_fn(void *ctx, const struct ll_ship_blk_piece *);
  * stored spools, and of the local ones that are marked as `ended`. Of pieces with typed pages only
  * the heads are read, so `bytes` is NULL. */
 int ll_ship_wanted_pieces(struct ll_ship_wanted *, uint64_t from, ll_ship_piece_fn *, void *ctx);
-/* Makes the page what the transaction has written in bulk under the barrier `since`.
- * LLADD_NOT_FOUND. */
+/* Replaces the page by what the transaction `writer` has written to it in bulk under the barrier
+ * `since`. LLADD_NOT_FOUND: no spool has this write. */
 int ll_ship_wanted_under(struct ll_ship_wanted *, uint64_t writer);
 #endif

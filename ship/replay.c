@@ -3,9 +3,8 @@
  * many pages there are, which transactions have written in bulk, and which are in doubt.
  *
  * Every block header and every record is checked, so that damage is found before anything is
- * written. The log may end where its last segment has only zeros from there on, and inside a record
- * of which the following segment would have the rest. Everything else that is no record is
- * damage. */
+ * written. The log may end at an LSN from which on its last segment has only zeros, or inside a
+ * record whose rest would be in the next segment. Everything else that is no record is damage. */
 #include "ship/image_private.h"
 
 #include <lladd/bytes.h>
@@ -110,7 +109,7 @@ static int copy(struct reader *r, uint64_t lsn, unsigned char *out, uint64_t len
     return rc;
 }
 
-/* The bytes of a record of which the image has everything. */
+/* *out: the bytes of a record that the image has whole. */
 static int bytes_of(struct reader *r, uint64_t lsn, uint32_t size, const unsigned char **out)
 {
     uint64_t len;
@@ -161,7 +160,7 @@ static bool decode(const struct reader *r, const unsigned char *p, uint32_t size
     return out->redo_len <= size - head && out->txn <= lsn;
 }
 
-/* `size`: of the record, as far as that is known; it may go on in another object. */
+/* `size`: of the record, as far as it is known. The record may go on in another object. */
 static int damaged(struct reader *r, uint64_t lsn, uint64_t size, const char *what)
 {
     char name[LL_SHIP_NAME_MAX], other[LL_SHIP_NAME_MAX], text[192];
@@ -224,8 +223,8 @@ static int no_record(struct reader *r, uint64_t lsn)
                  : LLADD_END;
 }
 
-/* At `lsn` is the begin of a record that goes on after all that the image has: LLADD_END, or damage
- * if records follow. */
+/* At `lsn` a record begins that goes on after everything that the image has. Returns LLADD_END, or
+ * damage if records follow. */
 static int cut_off(struct reader *r, uint64_t lsn, uint64_t to, bool *more)
 {
     uint64_t end = run_end(r, r->segment);
@@ -233,7 +232,7 @@ static int cut_off(struct reader *r, uint64_t lsn, uint64_t to, bool *more)
     bool found;
     while (goes_on(r, last))
         last++;
-    /* What is stored of a segment that is still written ends after a record. */
+    /* The stored pieces of a segment that is still being written end after a record. */
     if (!is_last(r, last) || end < ll_ship_image_end(seg(r, last)))
         return damaged(r, lsn, 0, "the record is damaged");
     int rc = look_for_record(r, lsn + HEAD, to < end ? to : end, &found);
@@ -242,7 +241,7 @@ static int cut_off(struct reader *r, uint64_t lsn, uint64_t to, bool *more)
 }
 
 /* Reads the record at *lsn, or at the LSN where the log goes on after a cut. LLADD_END: the log
- * ends there, or the record ends above `to`. *more: the log has more than what is below `to`. */
+ * ends there, or the record ends above `to`. *more: the log goes on above `to`. */
 static int next(struct reader *r, uint64_t *lsn, uint64_t to, struct ll_ship_logged *out,
                 bool *more)
 {
@@ -383,8 +382,8 @@ static void note_pages(struct ll_ship_facts *f, const unsigned char *b, size_t l
 }
 
 /* A database extends its file before it takes pages. Pages may be taken long before the log has
- * another record of them. So the record counts by which an allocation bitmap takes them: the op
- * "lladd.map.take" (docs/disk-format.md). */
+ * another record of them. So the record with which an allocation bitmap takes pages counts: its op
+ * is "lladd.map.take" (docs/disk-format.md). */
 static void note_taken(struct ll_ship_facts *f, const struct ll_ship_logged *r)
 {
     enum { MAP_HEADER = 64, TAKE = 9 };
@@ -436,7 +435,7 @@ static int note(void *ctx, const struct ll_ship_logged *r, struct lladd_error *e
         f->heuristic = f->heuristic || (r->kind == LL_SHIP_REC_COMMIT && r->redo_len != 0);
         forget_prepared(f, r->txn);
         return note_writer(w, f, r, r->kind == LL_SHIP_REC_COMMIT && r->lsn >= since, err);
-    case LL_SHIP_REC_HEURISTIC: /* of a transaction: it is being rolled back */
+    case LL_SHIP_REC_HEURISTIC: /* the transaction is being rolled back */
         f->heuristic = true;
         forget_prepared(f, r->txn);
         return 0;
@@ -452,9 +451,9 @@ static int note(void *ctx, const struct ll_ship_logged *r, struct lladd_error *e
     }
 }
 
-/* Finds the first record at or above *lsn. It is there at once, except if a pin that is no record
- * keeps the log from there on. Then any bytes may look like the begin of a record, so only one of
- * which the checksum is right counts. */
+/* Finds the first record at or above *lsn. Usually it begins at *lsn. But a pin may keep the log
+ * from an LSN at which no record begins. Then any bytes may look like the begin of a record, so
+ * only a record with a right checksum counts. */
 static int find_first(struct reader *r, uint64_t *lsn, uint64_t to)
 {
     struct ll_ship_logged out;

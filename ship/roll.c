@@ -3,19 +3,19 @@
  * takes no part.
  *
  * The read-only device over the store shows the database as a crash at the end of the log, E, would
- * have left it (store_device.c). From it comes what a backup of the primary that ended at E might
- * have copied:
+ * have left it (store_device.c). From this device the roll copies what a backup of the primary that
+ * ended at E might have copied:
  *
- *   control   that of the last checkpoint that is complete in the log
+ *   control   the control block of the last checkpoint that is complete in the log
  *   pages     with all their records below E redone. They are newer than the checkpoint, as the
  *             pages of a backup may be, and no page is newer than E
- *   log       from `from` to E: redo from this checkpoint, the transactions that are open at E, the
- *             classes and the pins need it
+ *   log       from `from` to E: what is needed by redo from this checkpoint, by the transactions
+ *             that are open at E, by the classes and by the pins
  *
  * Transactions that are open at E are not rolled back in the backup, since they may commit above E.
- * So the pages are not those of a recovered database. Such a database, opened on an overlay, is
- * only asked: how a record is redone, what the classes need, and which pages are in use. Its
- * recovery also proves that the last backup and the log can be restored. */
+ * So the pages of the backup are not those of a recovered database. A recovered database, opened on
+ * an overlay, only redoes single records for the roll, and says what the classes need and which
+ * pages are in use. Its recovery also proves that the last backup and the log can be restored. */
 #include "ship/backup_private.h"
 #include "ship/image_private.h"
 
@@ -28,9 +28,9 @@
 
 enum { MEMORY = 64 << 20, PAGE_LSN = 8 };
 
-/* A pin, as the record at an LSN states it. */
+/* A pin, and the LSN of the record that states it. */
 struct pin {
-    uint64_t at, lsn;
+    uint64_t at, lsn; /* LSN of the record; the pin's LSN */
 };
 
 struct roll {
@@ -151,8 +151,8 @@ static uint64_t *lacking(struct roll *r, uint64_t page)
     return NULL;
 }
 
-/* The page has not what its record changes. That is no damage if the page is not in use at E: a
- * freed page need not be written. */
+/* The page lacks what the record changes. That is no damage if the page is not in use at E: a freed
+ * page need not be written. */
 static int note_lacking(struct roll *r, uint64_t page)
 {
     memset(r->page, 0, r->old.info.page_size);
@@ -248,8 +248,8 @@ static int read_log(struct roll *r)
     return scan(r, r->old.info.from.v, note);
 }
 
-/* Where the log of the new backup begins. `db` has the pins of the last backup, but for that of the
- * archive. Recovery of the new one takes them from the checkpoint and the log above. */
+/* Finds where the log of the new backup begins. `db` has the pins of the last backup, but not that
+ * of the archive. Recovery from the new backup takes pins from the checkpoint and the log above. */
 static int find_from(struct roll *r)
 {
     const uint64_t *txn = (const void *)r->open.data;
@@ -364,8 +364,9 @@ static int with_database(struct roll *r)
     o.redo_threads = 1;
     o.recovery = LLADD_RECOVER_FULL;
     o.device = r->opened;
-    /* As in a restored copy, the pin of the origin's archive does not count: on its own timeline
-     * recovery from the last backup would find the pin where it was then. */
+    /* The device shows another timeline, so the pin of the origin's archive does not count, as in a
+     * restored copy. Otherwise recovery from the last backup would find the pin where it was when
+     * that backup was made. */
     ll_ship_device_timeline(r->shown, r->b.m.info.timeline + 1);
     int rc = blame(r, lladd_open(NULL, &o, &r->b.db, r->err));
     if (rc)

@@ -5,9 +5,9 @@
  *     control         two copies of the backup's control block, marked as not closed cleanly; no
  *                     witness
  *     pages           the pages of the backup's frames; a later frame replaces pages of earlier
- *                     ones. Pages that only the log after the backup names follow, as zeros. Pages
- *                     that were written in bulk between the backup and the target are laid over
- *                     all these
+ *                     ones. Zeros follow, for pages that only the log after the backup names. Over
+ *                     all these are laid the pages that were written in bulk between the backup
+ *                     and the target
  *     dwb             zeros: the double-write area has no copies
  *     log/X.seg       the stored bytes of a segment, then zeros
  *
@@ -257,8 +257,8 @@ static int read_pages(struct ship_device *d, unsigned char *out, size_t len, uin
 
 /* ---- the device ----------------------------------------------------------------------------- */
 
-/* Redo expects a page file that has all pages in the log: a database extends the file before it
- * logs a record of a new page. */
+/* Redo expects the page file to have each page that the log names, because a database extends the
+ * file before it logs a record of a new page. */
 static uint64_t pages_of(const struct ship_device *d)
 {
     uint64_t logged = d->goal.facts.pages;

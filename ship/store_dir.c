@@ -5,10 +5,10 @@
  * then gets its name by link(2), which never replaces a file; then the directory is synced. So an
  * object is whole when it has its name, and durable when `put` has returned.
  *
- * On NFS a link may succeed, its reply may be lost, and the repeated request then says EEXIST. The
- * number of names of the temporary file tells: it is 2 if the link has succeeded. Where there are
- * no hard links, renameat2(RENAME_NOREPLACE) takes the place of link; where there is neither, `put`
- * is refused, because a plain rename would replace an object. */
+ * On NFS the reply to a link that succeeded may be lost, and the repeated request says EEXIST. The
+ * temporary file shows whether the link has succeeded: it then has 2 names. Where there are no hard
+ * links, renameat2(RENAME_NOREPLACE) takes the place of link. Where there is neither, `put` is
+ * refused, because a plain rename would replace an object. */
 #include "ship/ship_private.h"
 
 #include <dirent.h>

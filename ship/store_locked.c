@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A store that several threads may use: one call at a time. An archive needs it, because a thread
- * that fetches a damaged page reads the store while another thread archives. Such a thread may hold
- * latches of pages and log credit, so it waits for one call of the store at most, and never for a
- * step of the archive. */
+ * that fetches a damaged page reads the store while another thread archives. The thread that
+ * fetches may hold latches of pages and log credit, so it waits for at most one call of the store,
+ * and never for a step of the archive. */
 #include "ship/ship_private.h"
 
 #include <lladd/sync.h>

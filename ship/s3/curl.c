@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Loads libcurl when a store in S3 is opened. A program that has no such store does not load it:
- * that, and what libcurl needs, takes several times as long as the start of the lladd command. */
+/* Loads libcurl when a store in S3 is opened. A program without such a store does not load it: to
+ * load libcurl and the libraries that it needs takes several times as long as the start of the
+ * lladd command. */
 #include "ship/s3/s3_private.h"
 
 #include <dlfcn.h>

@@ -22,7 +22,7 @@ static const char *variable(const char *name, const char *other)
     return value && *value ? value : NULL;
 }
 
-/* A copy of the texts, one after the other, which end with a NULL. */
+/* A copy of the texts, one after the other. A NULL ends the arguments. */
 static char *join(struct ll_ship_mem mem, const char *first, ...)
 {
     size_t len = 0, at = 0;
@@ -113,7 +113,7 @@ static int find_url(struct ll_s3_place *p, const struct lladd_s3_options *o,
     const char *endpoint =
         o->endpoint ? o->endpoint : variable("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL");
     if (!endpoint) {
-        bool dot = strchr(p->bucket, '.') != NULL; /* the certificate has one component for it */
+        bool dot = strchr(p->bucket, '.') != NULL; /* the certificate allows only one component */
         p->url = join(p->mem, "https://", dot ? "" : p->bucket, dot ? "" : ".", "s3.", p->region,
                       ".amazonaws.com/", dot ? p->bucket : "", dot ? "/" : "", NULL);
         return no_memory_if(!p->url, err);

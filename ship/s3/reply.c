@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Reads the XML that S3 answers: pages of a list, and errors. A list that is not whole is an error,
- * because a caller would take objects that it lacks for missing. */
+ * because a caller would take the objects that the list lacks for missing. */
 #include "ship/s3/s3_private.h"
 
 #include <expat.h>
@@ -133,7 +133,7 @@ static void text(void *ctx, const XML_Char *bytes, int len)
         stop(r, &r->no_memory);
 }
 
-/* Replies have no document type; without one no entity can be defined. */
+/* Refuses a reply with a document type, which could define entities. S3's replies have none. */
 static void document_type(void *ctx, const XML_Char *name, const XML_Char *system,
                           const XML_Char *public_id, int internal)
 {

@@ -2,9 +2,9 @@
 /* Requests to S3, signed by libcurl (version 4).
  *
  * A request is sent again, after a pause, if the server could not be reached, has not answered, has
- * closed the connection, or says that it is too busy. So a put may have succeeded although its
- * reply was lost; the next one then finds that the name is taken, and the caller compares the
- * object (ll_ship_put). */
+ * closed the connection, or says that it is too busy. A put may have succeeded although its reply
+ * was lost. Then the next attempt finds that the name is taken, and the caller compares the object
+ * (ll_ship_put). */
 #include "ship/s3/s3_private.h"
 
 #include <stdio.h>
@@ -16,8 +16,8 @@
 /* The longest reply that is not an object: a page of a list has 1,000 keys of up to 1,024 bytes,
  * and each character may be written as an entity of six. */
 enum { TEXT_MAX = 16 << 20 };
-/* The hash of no bytes, and what stands for the hash of the contents of a put, which is sent over
- * TLS. S3 demands the header. */
+/* A header that S3 demands, with the hash of no bytes or, for a put, with the word that stands for
+ * the hash of the contents. */
 #define NO_BYTES \
     "x-amz-content-sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 #define UNSIGNED "x-amz-content-sha256: UNSIGNED-PAYLOAD"
@@ -172,7 +172,7 @@ static int append_url(const struct ll_s3_link *l, const struct ll_s3_request *r,
     return rc ? rc : ll_ship_append(url, "", 1, err);
 }
 
-/* The list of headers, of which the last are those of the session. They are signed. */
+/* The list of headers. The header with the session token is the last. libcurl signs all of them. */
 static struct curl_slist *list_headers(const struct ll_s3_link *l, const struct ll_s3_request *r,
                                        struct curl_slist own[2])
 {
@@ -277,8 +277,8 @@ static int send_once(struct ll_s3_link *l, struct ll_s3_request *r, const char *
     return *again ? ll_s3_refused(l, r, err) : 0;
 }
 
-/* Half to all of a time that doubles with each attempt: clients that failed together do not come
- * back together. */
+/* Waits for half to all of a time that doubles with each attempt. The random share keeps clients
+ * that failed together from coming back together. */
 static int pause_before(struct ll_s3_link *l, uint32_t attempt, struct lladd_error *err)
 {
     uint64_t ns = PAUSE_FIRST_NS;

@@ -3,13 +3,13 @@
  *
  * An object of the store is an object of the bucket, put by one request: it is whole and durable
  * when it is there. A put has the condition "If-None-Match: *", so it never replaces an object. A
- * server that ignores the condition would break every store, so the first put of a store asks for
- * proof: of an object that exists, a second put must be refused.
+ * server that ignores the condition would break every store. So the first put of a store tests the
+ * server: it puts a certain object twice, and the server must refuse the second put.
  *
  * A request takes long, and a restore reads an object in small pieces from its begin to its end. So
  * a get that goes on where the last one has ended reads ahead. The bytes that were read ahead are
- * right, because an object never changes; if it was deleted meanwhile, its reader does not notice
- * at once. */
+ * right, because an object never changes. If the object was deleted meanwhile, the reader does not
+ * notice at once. */
 #include "ship/s3/s3_private.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ struct ahead {
     uint64_t next;               /* the last get has ended here */
     uint64_t offset;             /* of `bytes` in the object */
     struct ll_ship_buf bytes;
-    size_t window; /* so many bytes were asked for; 0: none were read ahead */
+    size_t window; /* the number of bytes that were asked for; 0: none were read ahead */
 };
 
 struct store_s3 {
@@ -132,8 +132,8 @@ static int s3_put(struct lladd_store *store, const char *name, const struct llad
 
 /* ---- get, remove ---------------------------------------------------------------------------- */
 
-/* Reads bytes from the object; *got, which may be less than `len`, says how many. Of an empty
- * object servers send it whole (200), or say that there is no such range. */
+/* Reads bytes from the object; *got, which may be less than `len`, says how many. For an empty
+ * object a server sends the whole object (200), or says that there is no such range (416). */
 static int get_some(struct store_s3 *s, const char *name, uint64_t offset, void *bytes, size_t len,
                     size_t *got, struct lladd_error *err)
 {
