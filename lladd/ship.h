@@ -216,8 +216,8 @@ LLADD_API void lladd_archive_free(struct lladd_archive *);
 LLADD_API int lladd_archive_step(struct lladd_archive *, bool *more, struct lladd_error *);
 /** Logs a named mark, and makes it durable. A restore to the mark includes all transactions that
  *  committed before the call. A name has 1 to 64 letters, digits, '_', '-' and '.', and does not
- *  begin with '.'. *lsn (nullable) gets the mark's LSN. The call asks the store whether the name
- *  was used before; then it is LLADD_EXISTS. */
+ *  begin with '.'. *lsn (nullable) gets the mark's LSN. The call asks the store whether the name is
+ *  new. LLADD_EXISTS: the name was used before. */
 LLADD_API int lladd_archive_mark(struct lladd_archive *, const char *name, lladd_lsn *lsn,
                                  struct lladd_error *);
 /** Ends the archive for good: removes the pin, so that log that is not stored may be recycled, and

@@ -228,9 +228,9 @@ struct ll_ship_laid {
 void ll_ship_laid_init(struct ll_ship_laid *, struct ll_ship_mem, struct lladd_store *,
                        const unsigned char uuid[16], uint32_t page_size);
 void ll_ship_laid_free(struct ll_ship_laid *);
-/* The timeline of the path that has the transaction's spool: the one whose log has the
- * transaction's first LSN, which is also its id. From the fork on, an ancestor may have another
- * transaction with this id. */
+/* The timeline of the path that has the transaction's spool: the one that has the transaction's
+ * first LSN, which is also its id. From the fork on, an ancestor may have another transaction with
+ * this id. */
 uint32_t ll_ship_lay_timeline(const struct ll_ship_buf *steps, uint64_t txn);
 /* Reads and checks the spool of a transaction, and adds its pages. LLADD_NOT_FOUND: the store does
  * not have all parts of it. */

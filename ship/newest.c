@@ -5,8 +5,8 @@
  *   - the LSN of the page's newest record below the start of redo of the last checkpoint. It comes
  *     from the indexes of the archived segments, and from the log that is not archived yet
  *   - what was written in bulk: the LSN of the redo barrier; of a raw page, the bytes. They come
- *     from the stored spools, and from the spools on the disk whose transactions have committed or
- *     prepared
+ *     from the stored spools and, for transactions that have committed or prepared, from the
+ *     spools on the disk
  *
  * Of the backup only "pages.idx" is read, of the archived log only the indexes, and of the spools
  * only the heads of pieces, and the raw pages. */

@@ -209,8 +209,8 @@ static bool all_have_spools(const struct ll_ship_wanted *w)
     return all;
 }
 
-/* As check_spools, for transactions whose commit is in the log of the database, and whose barriers
- * are only in the archive. */
+/* As check_spools, for transactions with the commit in the log of the database, and with barriers
+ * only in the archive. */
 static int check_open(struct ll_ship_wanted *w)
 {
     struct lladd_log_cursor *cursor;

@@ -4,7 +4,7 @@
  *
  * Every block header and every record is checked, so that damage is found before anything is
  * written. The log may end at an LSN from which on its last segment has only zeros, or inside a
- * record whose rest would be in the next segment. Everything else that is no record is damage. */
+ * record with its rest in the next segment. Everything else that is no record is damage. */
 #include "ship/image_private.h"
 
 #include <lladd/bytes.h>

@@ -106,7 +106,7 @@ struct ll_s3_request {
 /* Sends the request, several times if the server fails. Returns 0 if there is an answer, of
  * whatever status, that is not a failure of the server. */
 int ll_s3_send(struct ll_s3_link *, struct ll_s3_request *, struct lladd_error *);
-/* The error of a request whose answer has an unexpected status. */
+/* The error of a request that was answered with an unexpected status. */
 int ll_s3_refused(const struct ll_s3_link *, const struct ll_s3_request *, struct lladd_error *);
 void ll_s3_request_free(struct ll_s3_request *);
 #endif

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """A small S3 server in memory, on the loopback interface, that misbehaves as the name of the bucket
-says (FAULTS). It checks the signature of each request, and has few objects on a page of a list.
+says (FAULTS). It checks the signature of each request, and puts few objects on a page of a list.
 s3_server.py PROGRAM runs the program (test_s3.c) with such a server, and with one that uses TLS."""
 import hashlib
 import hmac

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The archive of the log with a store that fails at each of its calls, is away for long, or belongs
- * to another copy of the database; after crashes; and of a database that is not open.
+ * The archive of the log: with a store that fails at each of its calls, cannot be reached for long,
+ * or belongs to another copy of the database; after crashes; and of a database that is not open.
  */
 #include "archive_rig.h"
 

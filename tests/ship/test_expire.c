@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Expiry: what is kept can be restored, to every state that the kept backups and the log reach;
- * after a failure of any call, and in the order of the deletes.
+ * Expiry: every state that the kept backups and the log reach can be restored, also after a failure
+ * of any call. The objects are deleted in the right order.
  */
 #include "calls.h"
 #include "numbered.h"

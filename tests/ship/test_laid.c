@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Restores to targets of a run that writes pages in bulk: blobs, raw extents and runs of dTables,
- * in pages that were used before. The archive is made of the log and of the spools in files/ship,
- * by the test or by the library.
+ * in pages that were used before. The test or the library makes the archive, out of the log and the
+ * spools in files/ship.
  */
 #include "calls.h"
 #include "numbered.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Damaged pages come from the archive: of a backup, changed since, written in bulk since, freed and
- * used again since; while the database runs and in recovery. The log that the database has keeps
- * none of them.
+ * Damaged pages come from the archive, while the database runs and in recovery: pages of a backup,
+ * and pages that were changed, written in bulk, or freed and used again since. The log of the
+ * database cannot rebuild any of them.
  */
 #include "page_rig.h"
 

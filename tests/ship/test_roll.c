@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Roll: a restore from the rolled backup equals one from the old backup and the log, page by page;
- * the log above goes on from it; a store that fails at any call stays whole.
+ * the log above the rolled backup follows it; a store that fails at any call stays whole.
  */
 #include "page_rig.h"
 #include "numbered.h"

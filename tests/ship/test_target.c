@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Restores to a target: every commit of a run, targets that cannot be restored, archives with gaps,
- * damage and two timelines.
+ * Restores to a target: every commit of a run, targets that cannot be restored, and archives with
+ * gaps, with damage and with two timelines.
  */
 #include "calls.h"
 #include "numbered.h"
