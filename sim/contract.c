@@ -3,10 +3,10 @@
  * contract: checks that an operation keeps the promises on which recovery relies
  * (lladd/sim_contract.h).
  *
- * All samples go through the first check, then through the second, and so on. If an operation
- * touches other memory, crashes or loops, the rest of its checks is skipped. The bench has three
- * slots for pages. Callbacks work on slot 0, and for some checks on slot 1; slots 1 and 2 also hold
- * pages that are compared or copied back.
+ * All samples go through the first check, then all through the second, and so on. The rest of an
+ * operation's checks is skipped if one of its callbacks touches other memory, crashes or loops. The
+ * bench has three slots for pages. Callbacks work on slot 0, and for some checks on slot 1. Slots 1
+ * and 2 also hold pages that are compared with slot 0 or copied back to it.
  */
 #include "sim/contract_private.h"
 
@@ -139,7 +139,7 @@ static void normalise(const struct trial *t, unsigned slot)
     fill_hole(t, slot, 0);
 }
 
-/* Normalises slots 0 and 1, which changes both, and compares them. */
+/* Normalises slots 0 and 1, and compares them. This changes both pages. */
 static bool same(const struct trial *t, enum lladd_sim_check check, const char *what)
 {
     const struct ll_sim__bench *b = t->b;
@@ -158,7 +158,8 @@ static bool same(const struct trial *t, enum lladd_sim_check check, const char *
 
 /* ---- the checks ------------------------------------------------------------------------------ */
 
-/* Returns false, with a violation, if the page of a sample has changed. */
+/* Compares the pages of the samples with copies made earlier. If a page has changed, records a
+ * violation and returns false. */
 static bool others_untouched(const struct trial *t, const unsigned char *copies)
 {
     const struct lladd_sim_contract *in = t->b->in;
@@ -173,8 +174,9 @@ static bool others_untouched(const struct trial *t, const unsigned char *copies)
     return true;
 }
 
-/* An access just after the record's bytes or the page hits a guard page and ends the child. So does
- * an access just before the page, if the page's size is a multiple of the system's page size. This
+/* The callbacks run between guard pages: inaccessible system pages that end the child when they are
+ * touched. A guard page follows the record's bytes, and another follows the page. One also comes
+ * directly before the page, if the page's size is a multiple of the size of a system page. This
  * function also detects writes to the samples' pages. */
 static void check_one_page(const struct trial *t)
 {
@@ -215,8 +217,9 @@ static void check_accepts(const struct trial *t)
     ll_sim__kept(t->k, LLADD_SIM_C_ACCEPTS);
 }
 
-/* Runs redo, and then undo, on two equal pages at different addresses. The memory before the bytes
- * is different for each page. So is the hole of the page, unless redo formats the page. */
+/* Runs redo, and then undo, on two equal pages at different addresses. Two things differ: the
+ * memory before the record's bytes, and the hole of the page. Before a redo that formats the page,
+ * the holes do not differ. */
 static void check_pure(const struct trial *t)
 {
     load(t->b, 1, t->s);
@@ -306,7 +309,7 @@ static struct trial trial_of(struct ll_sim__bench *b, size_t i)
 }
 
 /* Is sample i + 1 the next record of the same page, and can it be undone on the page? Slot 0 must
- * contain the page after sample i. */
+ * contain the page as it is after sample i. */
 static bool goes_on(const struct ll_sim__bench *b, size_t i)
 {
     const struct lladd_sim_sample *s = &b->in->samples[i], *next = s + 1;
@@ -315,8 +318,8 @@ static bool goes_on(const struct ll_sim__bench *b, size_t i)
            memcmp(b->slot[0], next->page, b->size) == 0;
 }
 
-/* The history is this sample and the samples after it that change the same page. Redoes each prefix
- * of two records or more and undoes it, newest record first. */
+/* The history is this sample and the samples after it that change the same page. For each prefix of
+ * at least two records: redoes its records, and undoes them, newest first. */
 static void check_prefixes(const struct trial *t)
 {
     struct trial step[HISTORY_MAX];
@@ -350,8 +353,8 @@ static bool may_interleave(const struct ll_sim__bench *b, size_t i, size_t j)
     return a->owner && c->owner && a->owner != c->owner && (a->ended == 0 || a->ended > j);
 }
 
-/* Redoes this record and the next, which another transaction wrote. Then undoes this record before
- * the next. */
+/* Redoes this record and the next one, if another transaction wrote the next one. Then undoes this
+ * record first, and then the next. */
 static void check_interleaved(const struct trial *t)
 {
     if (!undoable(t) || !t->s->redo.data)
@@ -398,8 +401,8 @@ static size_t width(enum lladd_field_type type)
     }
 }
 
-/* Decodes the bytes by the field list and encodes them again. Returns the number of bytes encoded,
- * or SIZE_MAX if the input ends too early. `out` has room for as many bytes as `s`. */
+/* Decodes the bytes as the field list says, and encodes them again into `out`, which has room for
+ * as many bytes as `s`. Returns the number of bytes encoded, or SIZE_MAX if `s` ends too early. */
 static size_t through_fields(const struct lladd_field *f, struct lladd_span s, unsigned char *out)
 {
     const unsigned char *in = s.data;
@@ -514,8 +517,8 @@ static size_t mangle(struct ll_sim__bench *b, unsigned char *p, size_t len, size
     return len;
 }
 
-/* Changes bits and numbers in the body of the page, mostly near its beginning or end. Sometimes
- * fills all of it with one byte first. */
+/* Changes bits and numbers in the body of the page, mostly near its beginning or its end. Sometimes
+ * fills the whole body with one byte first. */
 static void mangle_page(struct ll_sim__bench *b)
 {
     enum { NEAR = 64 };
@@ -551,7 +554,8 @@ static bool header_untouched(const struct trial *t, const unsigned char *before)
     return false;
 }
 
-/* Runs mangled records on the intact page, then mangles the page, and sometimes the record, too. */
+/* First runs mangled records on the intact page. Then mangles the page, and in some rounds also the
+ * record. */
 static void check_hostile(const struct trial *t)
 {
     struct ll_sim__bench *b = t->b;
@@ -639,7 +643,7 @@ static void work(struct ll_sim__bench *b, size_t unit)
         ll_sim__check_undo(b, &b->in->undos[unit - CHECKS * b->in->n_samples], &b->kept[op]);
 }
 
-/* The child died while it worked on the unit: records which promise is broken. */
+/* The child has died during this unit. Records which promise is broken. */
 static void died(struct ll_sim__bench *b, size_t unit)
 {
     struct ll_sim__board *board = b->board;
@@ -703,7 +707,8 @@ static size_t longest_of(const struct lladd_sim_contract *in)
         for (size_t k = 0; k < sizeof all / sizeof *all; k++)
             most = all[k] > most ? all[k] : most;
     }
-    return most + 64; /* bytes before the record differ between two runs (check_pure) */
+    return most + 64; /* room for the bytes before the record, which differ between two runs
+                       * (check_pure) */
 }
 
 static uint32_t op_index(struct lladd_sim_kept *kept, uint32_t *n, const char *name,

@@ -3,9 +3,9 @@
  * contract_logical: checks logical undo with undo-only records (LLADD paper, section 2.4; OP-5).
  *
  * An undo-only record is logged before the changes that it undoes. Recovery may therefore run the
- * undo when none or only some of the changes were made, and may run it again after a crash has
- * interrupted it. This check uses a database in memory. It runs the undo without the change, once
- * after the change, and several times after the change.
+ * undo when only some of the changes were made, or none. It may also run the undo again after a
+ * crash has interrupted it. This check uses a database in memory. It runs the undo three times:
+ * without the changes, once after the changes, and several times after the changes.
  */
 #include "sim/contract_private.h"
 
@@ -57,7 +57,7 @@ static int dump(struct logical *l, struct contents *to)
     return rc ? rc : sink.failed;
 }
 
-/* Logs the undo-only record `times` times in a transaction, and aborts it. */
+/* Logs the undo-only record `times` times in a transaction, and aborts the transaction. */
 static int undo_changes(struct logical *l, unsigned times)
 {
     lladd_op_id id;

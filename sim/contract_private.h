@@ -29,7 +29,7 @@ struct ll_sim__board {
      * in all processes. */
     const char *with;
     struct ll_sim__state {
-        bool given_up; /* the operation ended its child: its other units are skipped */
+        bool given_up; /* the operation ended its child, so its other units are skipped */
     } state[];         /* per operation */
 };
 
@@ -62,7 +62,7 @@ bool ll_sim__allow(struct ll_sim__bench *, unsigned slot);
 /* Describes the address relative to the page or to the record's bytes. Returns false if the address
  * lies outside the mapping. */
 bool ll_sim__where(const struct ll_sim__bench *, const unsigned char *at, char *out, size_t size);
-/* In the child: installs handlers that report a fatal signal on the board. */
+/* Called in the child. Installs handlers that report a fatal signal on the board. */
 void ll_sim__watch(struct ll_sim__bench *);
 struct lladd_page ll_sim__page(const struct ll_sim__bench *, unsigned slot, uint64_t number);
 struct lladd_view ll_sim__view(const struct ll_sim__bench *, unsigned slot, uint64_t number);

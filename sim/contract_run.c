@@ -3,10 +3,10 @@
  * contract_run: runs an operation's callbacks in a child process, between guard pages.
  *
  * Pages and record bytes lie in one mapping, each between inaccessible guard pages. While redo,
- * undo or validate runs, the other pages are inaccessible as well. The record's bytes end where a
- * guard page begins, so reading one byte too many is detected. A timer of processor time ends a
- * child in which a callback loops; a timer of real time ends a child in which a callback sleeps.
- * (page_guard.c uses the mapping without a child.)
+ * undo or validate runs on one page, the other pages are inaccessible too. The record's bytes end
+ * where a guard page begins, so reading one byte too many is detected. A timer of processor time
+ * ends a child in which a callback loops. A timer of real time ends a child in which a callback
+ * sleeps. (page_guard.c uses the mapping without a child.)
  */
 #include "sim/contract_private.h"
 
@@ -146,8 +146,8 @@ void ll_sim__clock_off(void)
 
 /* ---- calling --------------------------------------------------------------------------------- */
 
-/* Fills some unused stack and heap with other noise at each call. A callback that relies on what
- * earlier calls have left in them then gives other results. */
+/* Before each call, fills some unused stack and heap with other bytes than before the last call. A
+ * callback that relies on what earlier calls have left there then gives other results. */
 static __attribute__((noinline)) void scatter(struct ll_sim__bench *b)
 {
     volatile unsigned char noise[NOISE];
@@ -195,7 +195,7 @@ bool ll_sim__allow(struct ll_sim__bench *b, unsigned slot)
     return allow(b, slot, PROT_READ | PROT_WRITE);
 }
 
-/* As ll_sim__lay, in the child. If access cannot be forbidden, the child ends itself. */
+/* As ll_sim__lay, but called in the child. If access cannot be forbidden, the child ends itself. */
 static struct lladd_span lay(struct ll_sim__bench *b, unsigned slot, struct lladd_span bytes)
 {
     if (!ll_sim__lay(b, slot, &bytes))

@@ -17,7 +17,8 @@ struct session {
      * comes after that of a device. */
     struct ll_sim_run disk;
     struct lladd_options options;
-    struct lladd_archive *unused; /* of the simulator's options, which open no database here */
+    struct lladd_archive *unused; /* an archive that belongs to the simulator's options, which open
+                                   * no database here */
     struct lladd_db *db;
     struct lladd_sim_samples samples;
 };
@@ -62,8 +63,8 @@ static int pin(struct lladd_db *db, struct lladd_error *err)
     return rc ? rc : lladd_pin_set(db, "contract", first.lsn, err);
 }
 
-/* Reports which part of the subject failed, and why. Also reports an endless wait, even if the
- * subject has ignored the error. */
+/* Reports which part of the subject has failed, and why. An endless wait is reported even if the
+ * subject has ignored the error that it got. */
 static int judge(struct session *s, const char *what, int rc, struct lladd_error *err)
 {
     struct lladd_error own = err ? *err : (struct lladd_error)LLADD_ERROR_INIT;
@@ -83,7 +84,7 @@ static int set_up_and_run(struct session *s, const struct lladd_sim_subject *sub
     int rc = pin(s->db, err);
     if (!rc && subject->setup) {
         rc = subject->setup(subject->ctx, s->db, err);
-        if (!rc) /* LSN 0 needs no wait; the call fails if the setup has left a page fixed */
+        if (!rc) /* LSN 0 needs no wait. The call fails if the setup has left a page fixed. */
             rc = lladd_wait_durable(s->db, lladd_lsn_of(0), err);
         rc = judge(s, "setup", rc, err);
     }

@@ -3,11 +3,15 @@
  * coverage: counts the paths through each operation's callbacks, and checks the write-ahead rule.
  *
  * The instrumented library reports what it does (<lladd/dst.h>). A path that never ran is a hole in
- * the workload: its code was not tested. Some paths cannot run. An operation without a page has no
- * redo. An operation with logical undo has no compensation record to redo. An operation with
- * LLADD_UNDO_NONE is never undone. The bounds may exclude crashes in recovery. If a subject names
- * operations, these must have run on all paths that they can take. Otherwise all operations of the
- * workload must have, except the library's own.
+ * the workload: its code was not tested. Some paths cannot run:
+ *
+ *   - An operation without a page has no redo.
+ *   - An operation with logical undo has no compensation record to redo.
+ *   - An operation with LLADD_UNDO_NONE is never undone.
+ *   - The bounds may exclude crashes in recovery.
+ *
+ * If a subject names operations, each of these must have run on all paths that it can take.
+ * Otherwise this holds for all operations of the workload, except the library's own.
  */
 #include "sim/sim_private.h"
 
@@ -77,8 +81,9 @@ static void see_page_write(struct ll_sim_cover *c, const struct lladd_dst_event 
     c->wal_durable = e->durable.v;
 }
 
-/* Where a violation is recorded: in `violation` for the workload, in `noticed` for a recovery. The
- * oracles of the recovery may find a violation of their own, so `noticed` is separate. */
+/* Where the observer records a violation: in `violation` for the workload, in `noticed` for a
+ * recovery. `noticed` is separate from the verdict of the recovery, since the oracles of the
+ * recovery may find a violation themselves. */
 static struct ll_sim_verdict *seen(struct lladd_sim *sim)
 {
     return sim->cover.level ? &sim->noticed : &sim->violation;

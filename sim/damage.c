@@ -1,26 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * damage: changes bytes of the files without the library's knowledge, and judges whether the
- * library notices.
+ * library notices the change.
  *
  * The files are those that the workload leaves: after a close, after a kill at the end of the
- * workload or at an earlier point, and after a loss of power at the same points. One damage is done
- * to the files. Then
+ * workload or at an earlier point, and after a loss of power at the same points. The simulator does
+ * one damage to the files. Then it
  *
- *   inspection reads the files                        which findings are new?
- *   the database is opened, read, judged              is it refused? are the contents right?
- *   the database goes on, is closed, is inspected     is the damage still there?
+ *   inspects the files                        Which findings are new?
+ *   opens the database and reads it           Is it refused? Are the contents right?
+ *   goes on with the database and closes it   Is the damage still there?
  *
- *   right contents, and no damage left                ─► repaired
- *   refused, or named by inspection                   ─► detected
- *   bytes that mean nothing (damage_place.c)          ─► harmless
- *   not noticed, and no other byte reveals it         ─► undetectable, with the reason
- *   anything else                                     ─► WRONG
+ * The result is one of these:
  *
- * A finding of inspection excuses wrong contents only if the damaged bytes are valid: an old
- * version, or all zeros. A reader of such a page cannot detect the damage. The library must repair
- * most damage to a page with a base image in the log, and a flipped bit in a copy of the control
- * block (is_repairable). If it refuses these files, the result is WRONG.
+ *   repaired       The contents are right, and no damage is left.
+ *   detected       The library has refused the files, or inspection has found the damage.
+ *   harmless       The damaged bytes mean nothing (damage_place.c).
+ *   undetectable   Nothing has noticed the damage, and no other byte reveals it. The report says
+ *                  why.
+ *   WRONG          None of the above.
+ *
+ * If the contents are wrong although the library refuses nothing, a finding of inspection is enough
+ * only if the damaged bytes are valid: an old version, or all zeros. A reader of such a page cannot
+ * detect the damage. The library must repair most damage to a page with a base image in the log,
+ * and a flipped bit in a copy of the control block (is_repairable). If the library refuses these
+ * files, the result is WRONG.
  */
 #include "sim/damage_private.h"
 
@@ -120,7 +124,8 @@ static bool is_refusal(int code)
            code == LLADD_NEWER_FORMAT || code == LLADD_WRONG_TYPE;
 }
 
-/* Are the damaged bytes valid in themselves: an old version, or zeros as in a page never used? */
+/* Are the damaged bytes valid in themselves: an old version, or zeros as in a page that was never
+ * used? */
 static bool is_stale(const struct ll_sim_damaging *d, const struct ll_sim_meaning *m)
 {
     return d->kind == LLADD_SIM_DAMAGE_LOST || d->kind == LLADD_SIM_DAMAGE_OLDER ||
@@ -160,7 +165,7 @@ static bool is_repairable(const struct ll_sim_damaging *d, const struct ll_sim_m
            strcmp(d->sim->names.at[d->region[0].name].text, "control") == 0;
 }
 
-/* Is the damage one that nothing in the remaining files can reveal? */
+/* Is this a damage that nothing in the remaining files can reveal? */
 static bool is_hidden(const struct ll_sim_damaging *d, struct outcome *o)
 {
     const struct ll_sim_meaning *m = &o->meaning;
@@ -246,8 +251,8 @@ static enum lladd_sim_damage_end classify(struct ll_sim_damaging *d, struct outc
     return LLADD_SIM_WRONG;
 }
 
-/* Is this part of the file (`is`) still as the damage has left it (`bad`), and does that differ
- * from the original (`was`)? */
+/* Compares bytes [from, to) of three states of a file: before the damage (`was`), just after it
+ * (`bad`) and now (`is`). Returns true if `is` equals `bad` and differs from `was`. */
 static bool is_as_damaged(const struct ll_sim_inode *bad, const struct ll_sim_inode *was,
                           const struct ll_sim_inode *is, uint64_t from, uint64_t to)
 {
@@ -264,8 +269,8 @@ static bool is_as_damaged(const struct ll_sim_inode *bad, const struct ll_sim_in
     return differs;
 }
 
-/* Do these files still contain damaged bytes? Compares whole pages: when recovery changes a page,
- * one of its sectors may rightly become equal to the damaged sector. */
+/* Do these files still contain damaged bytes? In the page file, compares whole pages: when recovery
+ * changes a page, one of its sectors may rightly become equal to the damaged sector. */
 static bool is_there_still(const struct ll_sim_damaging *d, const struct ll_sim_image *image)
 {
     for (uint32_t i = 0; i < d->n_regions; i++) {
@@ -427,7 +432,8 @@ static bool situation(struct ll_sim_damaging *d, uint32_t number)
     return !(sim->bounds.flags & (s->power ? LLADD_SIM_NO_POWER : LLADD_SIM_NO_KILL));
 }
 
-/* Checks that the undamaged files pass all checks; otherwise results with damage mean nothing. */
+/* Runs all checks on the undamaged files. They must pass. Otherwise the results with damage would
+ * mean nothing. */
 static int undamaged(struct ll_sim_damaging *d)
 {
     struct outcome o = {.why = "without any damage", .meaning.tail = UINT64_MAX};
@@ -471,7 +477,8 @@ static int pass(struct ll_sim_damaging *d)
     return rc;
 }
 
-/* Computes the strides: each kind of damage gets an equal share of the states. */
+/* Computes the strides. With a stride of n, only every n-th damage of a kind is tried, so that each
+ * kind gets an equal share of the states. */
 static void choose(struct ll_sim_damaging *d)
 {
     uint64_t share = d->sim->bounds.states / LLADD_SIM_DAMAGE_KINDS + 1;

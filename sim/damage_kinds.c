@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * damage_kinds: generates all damages to a set of files. The order is always the same, so that a
- * token can identify a damage by its kind and number.
+ * token can identify a damage by its kind and its number in this order.
  */
 #include "sim/damage_private.h"
 
@@ -24,9 +24,9 @@ static const char *text_of(const struct ll_sim_damaging *d, uint32_t name)
     return d->sim->names.at[name].text;
 }
 
-/* Does the file belong to the database? The mode leaves out a subject's store, its restored copies,
- * and the files that an archive keeps, because the oracles judge only the database. tests/ship
- * damages such files. */
+/* Does the file belong to the database? Files of a subject's store, its restored copies, and files
+ * that an archive keeps do not: they are not damaged here, because the oracles judge only the
+ * database. tests/ship damages such files. */
 static bool is_own(const struct ll_sim_damaging *d, uint32_t name)
 {
     static const char *const others[] = {"store/", "copy/", "files/ship/"};
@@ -174,9 +174,9 @@ static const unsigned char *written(const struct ll_sim_damaging *d, const struc
     return call->data + (page * size - call->off);
 }
 
-/* Returns the number, from 1, of the call that wrote the version of the page that is in the file;
- * 0: the version is older than the workload. Versions that were written later, and lost with the
- * power, are no damage: the loss of power could have left them. */
+/* Returns which call, counted from 1, wrote the version of the page that the file contains; 0: this
+ * version is older than the workload. Later versions, which were lost with the power, are no
+ * damage: the loss of power could have left them. */
 static uint32_t present(const struct ll_sim_damaging *d, uint32_t name, uint64_t page)
 {
     const struct ll_sim_binding *b = ll_sim_find(d->now.image, name);
@@ -191,8 +191,8 @@ static uint32_t present(const struct ll_sim_damaging *d, uint32_t name, uint64_t
     return 0;
 }
 
-/* Puts back each earlier version of the page: from before the workload, and from the calls up to
- * the present version. */
+/* Puts back each earlier version of the page, one at a time: the version from before the workload,
+ * and the versions that the workload wrote up to the one in the file. */
 static int lost_versions(struct ll_sim_damaging *d, uint32_t name, uint64_t page)
 {
     const struct ll_sim_run *w = &d->sim->workload;
@@ -272,8 +272,8 @@ static int copy(struct ll_sim_damaging *d, uint32_t from, uint64_t from_off, uin
     return ll_sim_damage_put(d, to, to_off, bytes, n);
 }
 
-/* The newest write of a page went to the place of another page. The page keeps the version that the
- * workload wrote before; if there is none, it keeps the newest version. */
+/* Does this damage: the newest write of a page went to the place of another page. The page keeps
+ * the version that the workload wrote before. If there is none, it keeps the newest version. */
 static int misdirect_page(struct ll_sim_damaging *d, uint32_t name, uint64_t page, uint64_t victim)
 {
     const struct ll_sim_run *w = &d->sim->workload;
@@ -282,7 +282,7 @@ static int misdirect_page(struct ll_sim_damaging *d, uint32_t name, uint64_t pag
     if (!ll_sim_damage_next(d, LLADD_SIM_DAMAGE_MISDIRECTED, &rc))
         return rc;
     rc = copy(d, name, page * size, name, victim * size, size);
-    /* Finds the version of the page before its newest write. */
+    /* Finds the version that the newest write has replaced. */
     const unsigned char *newest = NULL, *before = NULL;
     for (uint32_t c = 0, last = present(d, name, page); c < last; c++) {
         const unsigned char *bytes = written(d, &w->trace[c], name, page);
@@ -373,7 +373,7 @@ static int cut_off(struct ll_sim_damaging *d, uint32_t name, struct ll_sim_inode
     return rc;
 }
 
-/* Copies bytes [off, off + len) from the file `from` to the same place. */
+/* Copies bytes [off, off + len) of the file `from` to the same place in the file `name`. */
 static int put_from(struct ll_sim_damaging *d, uint32_t name, const struct ll_sim_inode *from,
                     uint64_t off, uint64_t len)
 {
@@ -418,8 +418,8 @@ static int foreign(struct ll_sim_damaging *d, uint32_t name, struct ll_sim_inode
 
 /* ---- earlier states ---------------------------------------------------------------------- */
 
-/* Marks the page file, or all other files, or both as changed, including files that exist only
- * before or only after the damage. */
+/* Marks as changed the page file (`pages`), all other files (`others`), or both. This includes
+ * files that exist only before the damage, or only after it. */
 static void all_regions(struct ll_sim_damaging *d, bool pages, bool others)
 {
     for (uint32_t n = 1; n < d->sim->names.count; n++) {

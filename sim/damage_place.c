@@ -4,14 +4,14 @@
  * to these bytes must be noticed. Inspection of the undamaged files says which pages and records
  * exist. These bytes mean something:
  *
- *   pages     pages that are allocated, the root page, the maps; no raw extents
+ *   pages     allocated pages except raw extents, the root page, the maps
  *   log       whole records between the oldest LSN and the end, and the headers of their blocks;
- *             after an unclean stop, only records that end at or below the highest LSN which the
- *             control block, the witness or an undamaged seal states as durable
+ *             after an unclean stop, only records that are stated to be durable: they end at or
+ *             below the highest LSN in the control block, the witness or an undamaged seal
  *   control   the two copies
  *
- * No byte of "dwb" counts: the area is needed only for pages that the crash has torn, and damage to
- * such pages need not be noticed.
+ * No byte of "dwb" means something. This file is needed only for pages that the crash has torn, and
+ * damage to such pages need not be noticed.
  */
 #include "sim/damage_private.h"
 
@@ -250,16 +250,16 @@ static bool is_named(const struct ll_sim_situation *s, uint64_t from, uint64_t t
     return named;
 }
 
-/* The log may begin with the end of a truncated record, so only a reference to the first records
- * proves that they existed. Has the damage hit the first records, and is there no reference to
- * them? */
+/* Has the damage hit the first records of the log, and does nothing refer to them? Then it need not
+ * be noticed: the log may begin with the end of a truncated record, so only a reference proves that
+ * these records existed. */
 static bool is_unnamed_start(const struct ll_sim_situation *s, const struct ll_sim_meaning *m)
 {
     return s->begins_inside && m->log_first == s->record[0].lsn && m->log_end <= s->info.redo.v &&
            !is_named(s, m->log_first, m->log_end);
 }
 
-/* Returns the LSN below which the witness in the control file says that the log was durable; 0: no
+/* Returns the LSN that the witness in the control file states: below it, the log was durable. 0: no
  * witness. */
 static uint64_t witnessed(const struct ll_sim_damaging *d)
 {
@@ -271,8 +271,8 @@ static uint64_t witnessed(const struct ll_sim_damaging *d)
     return lladd_get32(bytes + 4) == WITNESS_MAGIC ? lladd_get64(bytes + 8) : 0;
 }
 
-/* Decides whether damage to the log must be noticed: it must if a close, the control file or an
- * undamaged seal proves that the first damaged record was durable. */
+/* Decides whether damage to the log must be noticed. It must if the first damaged record is known
+ * to have been durable: because of a close, the control file or an undamaged seal. */
 static void weigh_log(const struct ll_sim_damaging *d, struct ll_sim_meaning *m)
 {
     const struct ll_sim_situation *s = &d->now;
@@ -356,8 +356,8 @@ static bool reads_zeros(const struct ll_sim_damaging *d, const struct ll_sim_ino
     return zeros;
 }
 
-/* Compares the old and new bytes of the region. If a read goes wrong, all bytes of the region count
- * as different. */
+/* Compares the old and the new bytes of the region. If the damage is a read that goes wrong, all
+ * bytes of the region count as different. */
 static void mean_region(const struct ll_sim_damaging *d, struct ll_sim_meaning *m,
                         const struct ll_sim_region *r, const struct ll_sim_inode *old,
                         const struct ll_sim_inode *new)

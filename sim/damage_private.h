@@ -2,8 +2,8 @@
 #ifndef LL_SIM_DAMAGE_PRIVATE_H
 #define LL_SIM_DAMAGE_PRIVATE_H
 /*
- * Internal interface of silent damage. damage.c judges the result of each damage, damage_kinds.c
- * generates the damages, damage_place.c decides which bytes mean something.
+ * Internal interface of the tests of silent damage. damage.c judges the result of each damage,
+ * damage_kinds.c generates the damages, and damage_place.c decides which bytes mean something.
  */
 #include "sim/sim_private.h"
 
@@ -60,8 +60,8 @@ struct ll_sim_meaning {
     bool one_page;    /* all damaged bytes belong to one page of the page file */
     uint64_t page;    /* the last damaged page; UINT64_MAX: none */
     unsigned reasons; /* 1u << enum lladd_sim_reason: why some damaged bytes need not be noticed */
-    /* The first damaged LSN (UINT64_MAX: none), the end of its record, the end of the last damaged
-     * record. */
+    /* The first damaged LSN (UINT64_MAX: none), the end of the record that contains it, and the end
+     * of the last damaged record. */
     uint64_t log_first, log_first_end, log_end;
     uint64_t tail;     /* the library may take this LSN for the end of the log; UINT64_MAX: none */
     uint64_t page_lsn; /* highest page LSN of the pages that differ */
@@ -95,8 +95,8 @@ struct ll_sim_damaging {
 };
 
 /* damage.c */
-/* Counts a damage of this kind. Returns true if the caller must do it; then `image` is a fresh copy
- * of the files. */
+/* Counts a damage of this kind. Returns true if the caller must do this damage; `image` is then a
+ * fresh copy of the files. */
 bool ll_sim_damage_next(struct ll_sim_damaging *, enum lladd_sim_damage_kind, int *rc);
 int ll_sim_damage_put(struct ll_sim_damaging *, uint32_t name, uint64_t off, const void *bytes,
                       size_t len);

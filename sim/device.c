@@ -3,16 +3,16 @@
  * device: the disk as a database sees it during one run.
  *
  * A run begins with what a crash has left. These contents are nondeterministic: each crash unit is
- * decided when the run first reads it, or overwrites a part of it (unit.c, choice.c). Calls that
- * change something are recorded with their bytes. From this trace the explorer builds the disk
+ * decided when the run first reads the unit, or overwrites a part of it (unit.c, choice.c). Calls
+ * that change something are recorded with their bytes. From this trace the explorer builds the disk
  * states (worlds) in which the next crash happens.
  *
  * The reduction. Redo reads one page and the log, and no page depends on another (OP-4). It is
- * therefore enough to try each variant of each page while all other pages are in variant 0. Whether
- * the log ends inside a record or before it makes no difference to the pages, so cuts inside a
- * record are tried while all pages are in variant 0. Hence at most one unit is `deviant`: a page
- * that is not in variant 0, or a log that is cut inside a record. With LLADD_SIM_FULL_PRODUCT any
- * number of units may deviate.
+ * therefore enough to try each variant of each page while all other pages are in variant 0. For the
+ * pages it makes no difference whether the log ends inside a record or before this record. Cuts
+ * inside a record are therefore tried only while all pages are in variant 0. Hence at most one unit
+ * is `deviant`: a page that is not in variant 0, or a log that is cut inside a record. With
+ * LLADD_SIM_FULL_PRODUCT any number of units may deviate.
  *
  * The lock file is not part of the disk: no crash depends on it.
  */
@@ -118,7 +118,7 @@ static bool is_page(const struct ll_sim_unit *u)
     return u->kind == LL_SIM_UNIT_DATA && u->file == LL_SIM_PAGES;
 }
 
-/* The range of variants to enumerate. */
+/* Sets which variants are enumerated: from *first up to, but not including, *limit. */
 static void range_of(const struct ll_sim_run *run, uint32_t i, uint32_t *first, uint32_t *limit)
 {
     const struct ll_sim_unit *u = &run->units->at[i];
@@ -247,8 +247,8 @@ static int decide_bytes(struct ll_sim_run *run, uint32_t inode, uint64_t off, ui
 
 /* ---- calls ------------------------------------------------------------------------------- */
 
-/* Called before every call except a close: counts it. Returns the result of the hook `before_call`
- * (sim_private.h), or -EIO if the run makes too many calls. */
+/* Called before every device call except a close. Counts the call. Returns the result of the hook
+ * `before_call` (sim_private.h), or -EIO if the run makes too many calls. */
 static int64_t before(struct ll_sim_run *run, enum ll_sim_call_kind kind, uint32_t name,
                       uint64_t off, size_t len)
 {
@@ -281,7 +281,8 @@ static struct ll_sim_call *note(struct ll_sim_run *run, enum ll_sim_call_kind ki
     return call;
 }
 
-/* Completes a call. `more` is a hash of its arguments other than kind and name. */
+/* Completes the record of a call: adds the call to the hash of the trace, and writes it to the
+ * history. `more` is a hash of the call's arguments other than kind and name. */
 static int done(struct ll_sim_run *run, const struct ll_sim_call *call, uint64_t more)
 {
     if (!call)
@@ -473,8 +474,8 @@ static int check_room(const struct ll_sim_run *run, uint32_t inode, uint64_t siz
     return -ENOSPC;
 }
 
-/* Are these bytes raw: neither the header of the page that belongs at this offset
- * (docs/disk-format.md), nor zeros, as in a page that was never used? */
+/* Are these bytes raw? They are not if they begin with the header of the page that belongs at this
+ * offset (docs/disk-format.md), or are zeros, as in a page that was never used. */
 static bool is_raw(const struct lladd_sim *sim, const unsigned char *bytes, size_t len,
                    uint64_t off)
 {
@@ -527,7 +528,7 @@ static int write_at(struct ll_sim_run *run, enum ll_sim_call_kind kind, const st
     done(run, call, off + ll_sim_hash(data, len));
     if (ll_sim_put(run->arena, inode, off, data, len, true, false))
         return no_memory(run);
-    return hook > 0 && !astray ? -EIO : 0; /* reports a partial write as an error */
+    return hook > 0 && !astray ? -EIO : 0; /* a partial write is reported as an error */
 }
 
 static int sim_pwritev(struct lladd_device *dev, struct lladd_file *file,
@@ -563,7 +564,7 @@ static int sim_append(struct lladd_device *dev, struct lladd_file *file, const v
     return rc;
 }
 
-/* Makes the file as the run sees it equal to the durable file. */
+/* Gives the file that the run sees the contents of the durable file. */
 static int revert(struct ll_sim_run *run, uint32_t inode)
 {
     struct ll_sim_world w;

@@ -206,7 +206,7 @@ struct ll_sim_inode *ll_sim_own(struct ll_sim_arena *a, struct ll_sim_image *ima
     return fresh;
 }
 
-/* Returns block `i`, adding blocks as needed. */
+/* Returns block `i`. If the file has fewer blocks, adds the missing ones. */
 static struct ll_sim_block *block_at(struct ll_sim_arena *a, struct ll_sim_inode *inode, uint64_t i)
 {
     if (i >= UINT32_MAX / 2)
@@ -386,7 +386,8 @@ static void hash_op(const struct lladd_sim *sim, const struct ll_sim_world *w, s
     op->hash = ll_sim_mix(h, sim->names.at[op->to].hash);
 }
 
-/* Makes one operation for each page of a write to the page file: each page is a crash unit. */
+/* Makes one operation for each page of a write to the page file, since each page is a crash
+ * unit. */
 static int add_write(struct lladd_sim *sim, struct ll_sim_arena *a, struct ll_sim_world *w,
                      const struct ll_sim_call *call, uint32_t number)
 {
@@ -476,8 +477,8 @@ static uint32_t drop_empty(struct ll_sim_world *w, uint32_t n)
 }
 
 /* After a sync that failed or lied, no later sync makes the file's pending operations durable.
- * SYNC_REVERTED drops them, SYNC_LOST leaves writes in the cache only (`gone`), and after
- * SYNC_FAILED they may or may not have arrived. */
+ * SYNC_REVERTED drops them. After SYNC_LOST, their writes stay in the cache and never reach the
+ * disk (`gone`). After SYNC_FAILED, each of them may or may not have arrived. */
 static void lose(struct ll_sim_world *w, const struct ll_sim_call *call)
 {
     uint32_t kept = 0;

@@ -2,12 +2,17 @@
 /*
  * errors: the n-th call fails, for every n.
  *
- * A *fault* has a kind and a number n, and may last for ever. The kind says which calls it can hit:
- * device calls of one sort, or allocations. Of these the n-th call fails; if the fault lasts for
- * ever, all later calls fail as well. n grows until no call of a run is hit. The fault happens in
- * one of three stages: in the workload, including open and close; in the recovery from a crash of a
- * workload that succeeded; or in the creation of a database. After that stage the device works,
- * except that a disk that is full for ever is still full in the first open of each recovery:
+ * A *fault* has a kind and a number n, and may last for ever. The kind says which calls the fault
+ * can hit: device calls of one sort, or allocations. The fault hits the n-th of these calls: the
+ * call fails. If the fault lasts for ever, it also hits all later ones. n is increased until a run
+ * has no n-th call. The fault happens in one of three stages:
+ *
+ *   - in the workload, including its open and close
+ *   - in the recovery from a crash of a workload that succeeded
+ *   - in the creation of a database
+ *
+ * After this stage the device works, with one exception: a disk that is full for ever is still full
+ * when a recovery first opens the database.
  *
  *   fault in creation                        trace ─► crash ─► open, which finishes the creation
  *   fault in the workload                    trace ─► crash ─► recovery, judged
@@ -16,16 +21,22 @@
  * O8 judges the run with the fault: was the error reported, and was nothing promised after it? A
  * failed write or sync of the log, the page file, the control file or the double-write area must
  * poison the handle (LOG-4). A lack of memory, space or file handles must not poison the handle,
- * and must not keep a transaction from rolling back (REC-3). The only exception is a rollback that
- * cannot open an older log segment. All other oracles judge the recovered database: what the calls
- * had acknowledged (the promises) decides what the database must contain (the claims).
+ * and must not keep a transaction from rolling back (REC-3). There is one exception: a rollback
+ * that cannot open an older log segment may fail and poison the handle. All other oracles judge the
+ * recovered database. What the calls had acknowledged (the promises) decides what the database must
+ * contain (the claims).
  *
  * Which states. Most faults change little of what the run does. It is therefore enough to crash at
  * the fault, at later points where the claims have changed, and at the end. At each of these points
- * three sorts of states are tried: the power fails and no pending operation has arrived; the
- * process dies, so all have arrived; the power fails and a random part has arrived. After SYNC_LOST
- * the kernel's cache has data that it will not write. After the death of the process and its
- * recovery, the power then fails too: this shows whether recovery trusted the cache (REC-4).
+ * three sorts of states are tried:
+ *
+ *   - The power fails, and no pending operation has arrived.
+ *   - The process dies, so all pending operations have arrived.
+ *   - The power fails, and a random part of the pending operations has arrived.
+ *
+ * After the fault SYNC_LOST, the kernel's cache contains data that it will never write. If the
+ * process then dies, the power fails after the recovery. This shows whether recovery has trusted
+ * the cache (REC-4).
  *
  * Which recoveries. A recovery is described by a set of features: phases, paths of redo and undo,
  * kinds of device calls on kinds of files. A greedy algorithm chooses bounds.points crashes, so
@@ -36,8 +47,8 @@
  * no page before its log. After the death of the process nothing is lost, so the usual claims hold.
  *
  * A row of choices begins with three values: 1 + kind; n; 2 * stage + (1 if the fault lasts for
- * ever). If the fault is in recovery, the crash before this recovery follows. Then follow crashes
- * as in replay.c.
+ * ever). If the fault is in recovery, the crash before this recovery follows. The other crashes
+ * come last, as in replay.c.
  */
 #include "sim/errors.h"
 
@@ -59,8 +70,8 @@ static int object_error(struct ll_sim_verdict *v, const struct ll_sim_faults *f,
                          f->for_ever ? "for ever" : "once", what);
 }
 
-/* Returns a transaction with a failed last call; NULL: none. An answer, such as "not found", is no
- * failure. */
+/* Returns a transaction whose last call has failed; NULL: none. An answer, such as "not found", is
+ * no failure. */
 static const struct ll_sim_txn *unheeded(const struct ll_sim_record *r)
 {
     for (uint32_t i = 0; i < r->n_txns; i++)
@@ -125,7 +136,7 @@ static void look_at_poison(const struct ll_sim_faults *f, const struct outcome *
     }
 }
 
-/* Judges the run, but not the files that it has left: the recoveries judge these. */
+/* Judges the run, but not the files that it has left. The recoveries judge the files. */
 static void look_at_run(struct ll_sim_faults *f, const struct outcome *o, struct ll_sim_verdict *v)
 {
     struct lladd_sim *sim = f->sim;
@@ -236,7 +247,7 @@ static int judge_creation(struct ll_sim_faults *f, struct row *r, struct ll_sim_
 
 /* ---- a recovery, with a fault ------------------------------------------------------------ */
 
-/* Does the row contain another crash? The value 0 ends it. */
+/* Does the row contain another crash? The value 0 ends the row. */
 static bool more_crashes(const struct ll_sim_choices *c)
 {
     return c->pos < c->count && c->at[c->pos].value > 0;
@@ -630,7 +641,7 @@ static int one_fault(struct ll_sim_faults *f, const struct ll_sim_point *point)
     return rc;
 }
 
-/* Tries n = 1, 1 + bounds.every, 1 + 2 * bounds.every and so on until nothing is hit. */
+/* Tries n = 1, 1 + bounds.every, 1 + 2 * bounds.every and so on, until the fault hits no call. */
 static int every_n(struct ll_sim_faults *f, const struct ll_sim_point *point)
 {
     int rc = 0;

@@ -2,10 +2,11 @@
 /*
  * explore: explores the crashes of a workload, and the crashes of the recoveries after them.
  *
- * Each recorded device call adds to the states that a crash may leave, except a sync, which only
- * removes some. Two rules therefore cover all states. After each call, visit the states in which a
- * part of that call has arrived. Where the claims (what recovery must show) have changed, visit all
- * possible states once more.
+ * After each recorded device call, a crash may leave states that it could not leave before. A sync
+ * is different: it only makes some states impossible. Two rules therefore cover all states:
+ *
+ *   - After each call, visit the states in which a part of this call has arrived.
+ *   - Where the claims (what recovery must show) have changed, visit all possible states once more.
  *
  *   in the world after call c of a trace:
  *     was an equal world, with equal claims, visited at this level?          ─► nothing to do
@@ -16,8 +17,8 @@
  * After the last call of a recovery the claim is the strictest: the next recovery must show the
  * same contents (O5, REC-4).
  *
- * A log that is cut inside a record is recovered and judged. Crashes of that recovery are explored
- * only if it does something that no earlier recovery of its level has done.
+ * The simulator also cuts the log inside a record, and judges the recovery. It explores crashes of
+ * that recovery only if the recovery does something that no earlier recovery of its level has done.
  *
  * If the caller has not set the depth, the fourth crash is tried for only one recovery of each
  * sort, because there are millions of recoveries. Recoveries are of one sort if they follow the
@@ -154,9 +155,9 @@ static int explore_kill(struct lladd_sim *sim, uint32_t level, const struct ll_s
     return rc;
 }
 
-/* Hashes the contents that the claims allow, not the claims. A claim is a count k: the contents
- * after the first k decisions. Another schedule may reach the same world and contents with another
- * k. */
+/* Hashes the contents that the claims allow, not the claims themselves. A claim is a number k,
+ * which stands for the contents after the first k decisions. Another schedule may reach the same
+ * world and the same contents with another k. */
 static uint64_t claims_hash(const struct lladd_sim *sim, const struct ll_sim_claims *c)
 {
     uint32_t lo = c->lo_power < c->lo_kill ? c->lo_power : c->lo_kill;

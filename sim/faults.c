@@ -2,12 +2,13 @@
 /*
  * faults: the kinds of faults, and how they are injected.
  *
- * A fault counts the calls that it can hit, and hits the n-th; if it lasts for ever, all later
- * ones, too. For O8 (errors.c) it also notes whether LOG-4 applies to the call that was hit, and
- * whether a failed sync was repeated without a write in between.
+ * A fault counts the calls that it can hit, and hits the n-th of them. If the fault lasts for ever,
+ * it also hits all later ones. For O8 (errors.c) it also notes whether LOG-4 applies to the call
+ * that was hit, and whether a failed sync was repeated without a write in between.
  *
- * A write that fails has written nothing, one byte, one sector, all but one byte, or all bytes. It
- * can tear a sector of any file; a crash can do so only in the log (unit.c).
+ * A write that fails has written nothing, one byte, one sector, all but one byte, or all bytes,
+ * depending on the kind of fault. Such a write can tear a sector of any file. A crash can tear a
+ * sector only in the log (unit.c).
  */
 #include "sim/errors.h"
 
@@ -106,9 +107,9 @@ static uint64_t size_of(const struct ll_sim_run *run, uint32_t name)
     return b && b->inode != LL_SIM_DIRECTORY ? run->live.inode[b->inode]->size : 0;
 }
 
-/* Does LOG-4 apply to this call: does it write or sync the log in use, the page file, the control
- * file or the double-write area? It does not apply to the header of a log segment, nor if a
- * read-only file system refuses to make the page file longer. */
+/* Does LOG-4 apply to this call? It applies to writes and syncs of the log in use, the page file,
+ * the control file and the double-write area. There are two exceptions: the header of a log
+ * segment, and a read-only file system that refuses to make the page file longer. */
 static bool is_grave(const struct ll_sim_faults *f, enum ll_sim_call_kind call, uint32_t name,
                      uint64_t off)
 {
@@ -137,7 +138,7 @@ static bool is_grave(const struct ll_sim_faults *f, enum ll_sim_call_kind call, 
     return false;
 }
 
-/* Returns how many of `len` bytes the call that is hit transfers. */
+/* Returns how many of `len` bytes are transferred by a call that the fault hits. */
 static size_t part_of(const struct ll_sim_faults *f, size_t len)
 {
     size_t part;
@@ -187,7 +188,7 @@ static bool can_hit(const struct ll_sim_faults *f, enum ll_sim_call_kind call, u
     return f->kind != LLADD_SIM_FAULT_WRITE_BUT_ONE || len > 2;
 }
 
-/* Counts a call that can be hit. Returns true if it is hit. */
+/* Counts a call that the fault can hit. Returns true if the fault hits the call. */
 static bool count(struct ll_sim_faults *f)
 {
     f->seen++;

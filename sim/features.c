@@ -4,9 +4,9 @@
  *
  * The *features* of a recovery are its phases, the states in which it finds records, and the kinds
  * of its calls. Two recoveries with the same features nearly always fail in the same ways.
- * (Pathfinder, OOPSLA 2025, shows this for crash states.) A few recoveries that together have all
- * features are therefore enough. If the caller wants more recoveries, the choice starts again with
- * those that remain.
+ * (Pathfinder, OOPSLA 2025, shows this for crash states.) It is therefore enough to choose a few
+ * recoveries that together have all features. If the caller wants more recoveries, another such
+ * group is chosen from the rest.
  */
 #include "sim/errors.h"
 

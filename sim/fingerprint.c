@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fingerprint: state fingerprints, used to find equal states. Sets keep 63 bits of a hash. Among
- * 10^8 states, two different states have the same hash with a probability of about 1 in 2000; then
- * one of them is skipped.
+ * fingerprint: hashes of states, used to find equal states.
  *
- * The hash of a file is a sum over its words, so a write updates the sum from the changed words
- * only. Zeros add nothing, whether they were written or not.
+ * A set keeps 63 bits of each hash. Among 10^8 states, the probability is about 1 in 2000 that two
+ * different states have the same hash. One of the two is then skipped.
+ *
+ * The hash of a file is a sum over its words. A write therefore needs only the words that it
+ * changes to update the sum. Zeros add nothing, whether they were written or not.
  */
 #include "sim/sim_private.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * inspect: checks what inspection (lladd_inspect_verify) reports for the files that a run or a
+ * inspect: checks what inspection (lladd_inspect_verify) reports about the files that a run or a
  * crash has left.
  *
  * A crash damages nothing. For each crash state that is recovered, inspection must therefore find
- * no damage in the same files (O20). Of a unit that recovery has not read, nothing has arrived in
- * these files; that is one of the states that the crash may leave.
+ * no damage in the same files (O20). A unit that recovery has not read has no variant yet; in these
+ * files, nothing of it has arrived. That is one of the states that the crash may leave.
  */
 #include "sim/sim_private.h"
 

@@ -12,13 +12,14 @@
  * Where crashes are needed. Between two calls of the device the disk does not change, so a crash at
  * any point between them leaves what a crash directly after the first call leaves. Between the
  * calls, promises may be made. explore.c uses the claim after the last of these promises, which is
- * the strictest. A call is an atomic step with a scheduling point before and after it. What another
- * thread could do during the call, it does before or after the call in another schedule.
+ * the strictest. A call is an atomic step with a scheduling point before and after it. Something
+ * that another thread could do during the call happens before or after the call in another
+ * schedule.
  *
  * What is skipped. If a run has the same trace and promises as an earlier run, it has the same
  * crashes, and they are not explored again. All schedules share one set of the crash states seen. A
  * state is the disk and the contents that recovery must find. Decisions are compared by their
- * effects (expect, in record.c), because their numbers differ between schedules.
+ * effects (`expect` in record.c), because their numbers differ between schedules.
  *
  * The schedule begins when all threads have started, and ends when the last thread has ended.
  * Before and after, only one thread works, and the library's own threads are idle. The thread that
@@ -30,7 +31,7 @@
  * A row of choices (choice.c) begins with 2 + n, where n is the number of answers that are not
  * ordinary. Two values follow for each of them: the number of ordinary answers since the previous
  * one, and the answer. A random schedule with more than ANSWERS_TOLD such answers is stored as
- * three values instead: 1, 1 + its number, the bound. Then follow crashes as in replay.c.
+ * three values instead: 1, 1 + its number, the bound. The crashes follow, as in replay.c.
  */
 #include "sim/schedule.h"
 #include "sim/sim_private.h"
@@ -112,7 +113,7 @@ static unsigned turn(void *ctx, const struct lladd_dst_turn *t)
     return i;
 }
 
-/* `bound` is the number of preemptions. */
+/* `bound` is the highest number of preemptions. */
 static void choose_how(struct ll_sim_crossing *x, enum how how, uint32_t number, uint32_t bound)
 {
     const struct lladd_sim_bounds *b = &x->sim->bounds;

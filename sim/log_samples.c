@@ -3,9 +3,9 @@
  * log_samples: makes samples for the contract checks from the log of a database.
  *
  * The log has every change of a page since the page was formatted, so the page can be rebuilt
- * record by record. A sample is the bytes of a record, and the page's contents before the record.
- * Some changes cannot be followed: a page image, an unknown operation, a bulk write. After such a
- * change the page gives no samples until it is formatted again.
+ * record by record. A sample is the bytes of a record, and the page's contents just before this
+ * record is applied. Some changes cannot be followed: a page image, an unknown operation, a bulk
+ * write. After such a change the page gives no samples until it is formatted again.
  */
 #include <lladd/bytes.h>
 #include <lladd/extension.h>
@@ -87,8 +87,8 @@ static int sample(struct collect *c, const struct lladd_op *op, const struct lla
     s += out->count;
     *s = (struct lladd_sim_sample){.op = op, .number = page->number};
     s->type = op->page_type ? lladd_page_type_descriptor(c->db, op->page_type) : NULL;
-    /* Records of a top action get no owner: other transactions may have seen its changes, so its
-     * records are no longer undone one by one. */
+    /* Records of a top action get no owner. Other transactions may have seen the changes of the top
+     * action, so its records are no longer undone one by one. */
     s->owner = e->depth ? 0 : e->txn.v;
     s->page = keep(out, page->bytes, c->size);
     s->redo = lladd_span_of(keep(out, e->redo.data, e->redo.len), e->redo.len);

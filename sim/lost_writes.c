@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * lost_writes: page writes that the disk acknowledges, but loses or writes to another page, while
- * the database is open (faults `page-lost` and `page-astray`).
+ * lost_writes: page writes that the disk acknowledges while the database is open, but loses or
+ * writes to another page (faults `page-lost` and `page-astray`).
  *
- * The workload runs with one such write, then a checkpoint writes all dirty pages. Then the
- * simulator empties the cache, ends all transactions, and reads the whole database through the same
- * handle. The handle must show the right contents or report that stored bytes are wrong. It can
- * always do so: a workload writes so few pages that the handle remembers the LSN of each
- * (buffer/write_history.c). Raw extents are exempt, since they have no page LSNs.
+ * The workload runs, and one of its writes goes wrong in this way. A checkpoint then writes all
+ * dirty pages. Then the simulator empties the cache, ends all transactions, and reads the whole
+ * database through the same handle. The handle must show the right contents, or report that stored
+ * bytes are wrong. It can always do one of the two: a workload writes so few pages that the handle
+ * remembers the LSN of each (buffer/write_history.c). Raw extents are exempt, since they have no
+ * page LSNs.
  *
  * Open transactions are rolled back. Prepared transactions are committed if their number is even,
  * else rolled back.
@@ -46,8 +47,8 @@ static int end_all(struct lladd_sim *sim)
     return rc;
 }
 
-/* Runs the workload and judges what its handle shows. *told is true if a call has reported that
- * stored bytes are wrong. */
+/* Runs the workload, and judges what its handle shows afterwards. *told is true if a call has
+ * reported that stored bytes are wrong. */
 static int run_and_look(struct ll_sim_faults *f, struct ll_sim_verdict *v, bool *told)
 {
     struct lladd_sim *sim = f->sim;

@@ -220,8 +220,8 @@ static int resolve(struct judging *j)
 
 /* ---- contents (O1, O2) ------------------------------------------------------------------- */
 
-/* Computes the dump that is expected after the first k decisions and the resolution of the
- * transactions in doubt. */
+/* Computes the dump that is expected after the first k decisions, and after the transactions in
+ * doubt have been committed or aborted. */
 static int expected_dump(struct judging *j, uint32_t k, struct lladd_span *out)
 {
     struct lladd_sim *sim = j->sim;
@@ -268,7 +268,7 @@ static void printable(struct lladd_span s, char *out, size_t size)
     out[n] = '\0';
 }
 
-/* Reports that the contents are those after k decisions, and k is not allowed. */
+/* Reports a violation: the contents are those after k decisions, and the claim does not allow k. */
 static int wrong_number(struct judging *j, uint32_t k)
 {
     const struct ll_sim_record *r = &j->sim->record;
@@ -483,7 +483,8 @@ int ll_sim_judge_open(struct lladd_sim *sim, struct ll_sim_run *run, struct llad
     verdict->code = 0;
     int rc = look(&j);
     ll_sim_object_seen(sim, verdict);
-    /* Of the units not read so far, nothing has arrived; so the following steps make no choices. */
+    /* Of the units that recovery has not read so far, nothing has arrived. So the following steps
+     * make no choices. */
     run->undecided = 0;
     hash = ll_sim_mix(hash, sim->expected[verdict->k].hash * 2 + j.resolved);
     int seen = rc || verdict->oracle ? 1 : ll_sim_set_put(&sim->endings, hash + run->level);

@@ -6,15 +6,15 @@
  * recorded, every redo and undo therefore runs on copies of its page and its bytes, each between
  * inaccessible guard pages. Meanwhile all memory that the database has allocated is inaccessible,
  * including the page's own frame: a callback may know the frame's address from an earlier call. A
- * forbidden access is a violation (O18). The signal handler jumps back here, and the change is made
- * in the real frame, so that the workload continues. `validate` and `check` run in the same way,
- * and so does the undo of each update, which recovery might need.
+ * forbidden access is a violation (O18). The signal handler then jumps back here, and this file
+ * makes the change in the real frame, so that the workload continues. `validate` and `check` run in
+ * the same way, and so does the undo of each update, which recovery might need.
  *
  * Between two changes of a page its bytes must stay the same. The next change of the page checks
- * this.
+ * this first.
  *
- * Signal handlers belong to the process. The handlers are installed while any thread records. They
- * pass on every signal that does not come from a guarded call.
+ * Signal handlers belong to the whole process. These handlers are installed while at least one
+ * thread records. They pass on every signal that does not come from a guarded call.
  */
 #include "sim/page_guard.h"
 
@@ -46,7 +46,7 @@ static void touched(int signal, siginfo_t *info, void *context)
         g->touched = info->si_addr;
         siglongjmp(g->back, 1);
     }
-    /* The signal does not come from a guarded call. The previous handler is restored; it gets the
+    /* The signal does not come from a guarded call. The previous handler is restored. It gets the
      * signal when the access is repeated. */
     for (unsigned i = 0; i < SIGNALS; i++)
         if (signals[i] == signal)
@@ -67,7 +67,7 @@ static void install_end(void)
     lladd_atomic_store32(&installing, 0);
 }
 
-/* A failed call has changed nothing: listen_end must not follow it. */
+/* If this function fails, it has changed nothing, and listen_end must not be called. */
 static int listen_begin(void)
 {
     struct sigaction a;
@@ -163,7 +163,8 @@ static void say_what(const struct lladd_sim *sim, const struct call *c, char *ou
         (void)snprintf(out, size, "address %p", (const void *)at);
 }
 
-/* Makes a call. Returns false if a callback violates O18 (which is recorded) or memory is short. */
+/* Makes a call. Returns false if a callback violates O18, which is recorded, or if memory is
+ * short. */
 static bool guarded(struct lladd_sim *sim, struct call *c)
 {
     char what[160];
@@ -323,8 +324,9 @@ int ll_sim_guard_types(struct lladd_sim *sim, struct lladd_db *db)
     return 0;
 }
 
-/* Checks that the page is still as its last recorded change has left it, unless `c` formats it. If
- * its LSN is not that of this last change, an image or a bulk write came later: no check. */
+/* Checks that the page is still as its last recorded change has left it. There is no check if `c`
+ * formats the page, or if the page's LSN is not the LSN of that change: then an image or a bulk
+ * write came later. */
 static void look_back(struct lladd_sim *sim, const struct ll_sim_place *p,
                       const struct lladd_dst_change *c)
 {

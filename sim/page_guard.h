@@ -2,7 +2,7 @@
 #ifndef LL_SIM_GUARD_H
 #define LL_SIM_GUARD_H
 /* Shared by page_guard.c and rebuild.c. page_guard.c checks each change of a page while the
- * workload is recorded; rebuild.c repeats these changes from the log. */
+ * workload is recorded. rebuild.c repeats these changes from the log. */
 #include "sim/contract_private.h"
 #include "sim/sim_private.h"
 
@@ -39,7 +39,7 @@ struct ll_sim_written {
     bool met;      /* the write was found in the trace */
 };
 
-/* A page of which extensions were told that it was written in bulk. */
+/* A page, as extensions were told that it was written in bulk. */
 struct ll_sim_told {
     uint64_t page;
     const unsigned char *bytes;
@@ -71,8 +71,8 @@ struct ll_sim_guard {
 bool ll_sim_guard_same(struct ll_sim_guard *, const struct lladd_op *, uint64_t number,
                        const unsigned char *, const unsigned char *, uint32_t *at);
 struct ll_sim_place *ll_sim_guard_place(struct lladd_sim *, uint64_t page); /* NULL: no memory */
-/* Makes a change again while the archive is recovered, and compares the page with the recorded
- * result. */
+/* Makes a change again while rebuild.c recovers the archive, and compares the page with the
+ * recorded result. */
 void ll_sim_rebuild_change(struct lladd_sim *, const struct lladd_dst_change *);
 
 #endif

@@ -2,17 +2,24 @@
 /*
  * random: crashes of workloads that are too large to explore.
  *
- *   workload w     has its own seed: other numbers for `run`, several calls of `run`, other sizes
- *                  of cache, log and checkpoints; one workload of four has an error
- *     point p      a place to crash at. The sort of a place is the kind of call and file before it,
- *                  or what the workload was doing. Each sort has the same chance, since nearly all
- *                  places are writes; one crash of eight is at a place of any sort
- *       variant v  the process dies, or the power fails and random parts of what is pending have
- *                  arrived. The recovery is judged, or has an error and is killed. Then the
- *                  recovery may be crashed like the workload
+ * A *row of crashes* is a crash of the workload, followed by crashes of the recoveries from it.
+ * Each row is drawn at random, in three steps:
  *
- * Each w, (w, p) and (w, p, v) has its own random stream, so the seed and these three numbers
- * are enough to repeat a run.
+ *   workload w     These are drawn: the random numbers that the subject's `run` uses, the number of
+ *                  calls of `run`, and the sizes of the cache, the log and the checkpoint interval.
+ *                  In one workload of four, one device call fails.
+ *     point p      The place at which the workload crashes is drawn. The places are of different
+ *                  sorts, such as "after a write of pages" or "when a transaction commits"
+ *                  (random.h). Nearly all places are after writes. First a sort is therefore drawn,
+ *                  with the same chance for each sort that occurs, and then a place of this sort.
+ *                  In one case of eight, the place is drawn from all places instead.
+ *       variant v  The crash is drawn: the process dies, or the power fails. If the power fails, it
+ *                  is also drawn which pending bytes have arrived. Then recovery runs. Either the
+ *                  oracles judge it, or one of its device calls fails and the simulator kills it.
+ *                  Then the recovery may be crashed too, at a place that is drawn in the same way.
+ *
+ * Each w, each pair (w, p) and each triple (w, p, v) has its own random stream. The seed and these
+ * three numbers are therefore enough to repeat a row of crashes.
  */
 #include "sim/random.h"
 
@@ -21,9 +28,9 @@
 
 enum {
     STATES_DEFAULT = 20000,
-    POINTS = 40,   /* of each workload */
-    VARIANTS = 12, /* of each point */
-    OFFERS = 400,  /* a fault that was possible this often and never happened is a hole */
+    POINTS = 40,   /* places at which each workload is crashed */
+    VARIANTS = 12, /* rows of crashes at each point */
+    OFFERS = 400,  /* a fault that was possible this often must have happened */
 };
 
 static uint32_t draw(struct ll_sim_random *r, uint32_t n)
@@ -77,7 +84,8 @@ static enum ll_sim_random_fault sort_of_event(const struct ll_sim_event *e)
 struct places {
     uint32_t count[FAULT_COUNT];
     enum ll_sim_random_fault want;
-    uint32_t nth, at; /* `at`: the number of calls before the nth place of the wanted sort */
+    uint32_t nth, at; /* `at`: number of calls before place number `nth` (from 0) of the sort
+                       * `want` */
 };
 
 static void see_place(struct places *p, enum ll_sim_random_fault sort, uint32_t at)
@@ -99,7 +107,7 @@ static void see_places(const struct ll_sim_random *r, const struct ll_sim_run *r
             see_place(p, sort_of_event(&record->event[e]), record->event[e].at);
 }
 
-/* Chooses the number of calls before the crash. */
+/* Draws the place of the next crash. Returns how many calls the run makes before the crash. */
 static uint32_t choose_place(struct ll_sim_random *r, const struct ll_sim_run *run,
                              uint32_t n_calls)
 {
@@ -110,7 +118,7 @@ static uint32_t choose_place(struct ll_sim_random *r, const struct ll_sim_run *r
         if (p.count[f])
             sorts[n++] = f;
     if (n == 0 || draw(r, 8) == 0)
-        return draw(r, n_calls + 1); /* anywhere, also before the first or after the last call */
+        return draw(r, n_calls + 1); /* anywhere, also before the first call or after the last */
     p.want = (enum ll_sim_random_fault)sorts[draw(r, n)];
     p.nth = draw(r, p.count[p.want]);
     for (unsigned i = 0; i < n; i++)
@@ -121,18 +129,19 @@ static uint32_t choose_place(struct ll_sim_random *r, const struct ll_sim_run *r
 
 /* ---- errors ------------------------------------------------------------------------------ */
 
-/* Called before each device call: makes the chosen call fail. */
+/* The simulator calls this before each device call. Makes call number r->error_at fail. */
 static int64_t fail_call(void *ctx, struct ll_sim_run *run, enum ll_sim_call_kind kind,
                          uint32_t name, uint64_t off, size_t len)
 {
     struct ll_sim_random *r = ctx;
     (void)name;
     (void)run;
-    r->calls += kind != LL_SIM_CLOSE; /* as in calls_all, closing is not counted */
+    r->calls += kind != LL_SIM_CLOSE; /* a close is not counted, as in `calls_all` */
     if (r->calls < r->error_at || !r->error_at || r->errors)
         return 0;
     r->errors++;
-    /* Reads are not cut short: by device.h a short read means the end of the file. */
+    /* Reads are not cut short, because a read that returns fewer bytes means that the file ends
+     * there (lladd/device.h). */
     bool writes = kind == LL_SIM_WRITE || kind == LL_SIM_APPEND, transfer = writes && len > 1;
     bool grows = writes || kind == LL_SIM_CREATE || kind == LL_SIM_MKDIR;
     uint32_t how = draw(r, 3);
@@ -170,7 +179,7 @@ static void token_of(const struct ll_sim_random *r, struct ll_sim_vector *v)
         .value = {w->workload, w->repeats, w->without, r->bounds.depth, w->point, w->variant}};
 }
 
-/* Adds a failure. `token` is NULL if the failure belongs to no single run. */
+/* Adds a failure. `token` is NULL if the failure belongs to no single row of crashes. */
 static int found(struct ll_sim_random *r, const struct ll_sim_verdict *v, uint32_t depth,
                  const struct ll_sim_vector *token)
 {
@@ -196,7 +205,9 @@ static int found(struct ll_sim_random *r, const struct ll_sim_verdict *v, uint32
 
 /* ---- one row of crashes ------------------------------------------------------------------ */
 
-/* Counts which faults have happened: what has not arrived or was torn. */
+/* Counts the faults of a loss of power. The variant of a crash unit says what has happened to the
+ * unit: for example, a write has not arrived, or is torn. For each unit whose variant was drawn,
+ * counts the faults that were possible and those that happened. */
 static void see_units(struct ll_sim_random *r, const struct ll_sim_run *run)
 {
     for (uint32_t i = 0; run->units && i < run->units->count; i++) {
@@ -222,7 +233,9 @@ static void see_units(struct ll_sim_random *r, const struct ll_sim_run *run)
     }
 }
 
-/* Opens the database with an error in the recovery, then kills it. */
+/* Opens the database while one device call of the recovery fails. If the open succeeds, kills the
+ * database. LLADD_BUG is a violation, and so is memory that is not freed. Nothing else is
+ * judged. */
 static int disturb(struct ll_sim_random *r, struct ll_sim_run *run, struct ll_sim_verdict *v,
                    uint32_t *n_calls)
 {
@@ -251,7 +264,7 @@ static int disturb(struct ll_sim_random *r, struct ll_sim_run *run, struct ll_si
     return run->failed;
 }
 
-/* Runs a recovery without an error, which must succeed. */
+/* Runs a recovery in which no call fails on purpose. It must succeed, and the oracles judge it. */
 static int recover(struct ll_sim_random *r, struct ll_sim_run *run,
                    const struct ll_sim_claims *claims, struct ll_sim_verdict *v, uint32_t *n_calls)
 {
@@ -295,7 +308,7 @@ static int begin_run(struct ll_sim_random *r, uint32_t level, const struct ll_si
     return rc ? rc : ll_sim_run_init(sim, run, &l->runs, level, world, kill ? NULL : units);
 }
 
-/* Builds the world after the first `calls` calls of a run. */
+/* Builds the world as it is after the first `calls` calls of a run. */
 static int world_at(struct ll_sim_random *r, uint32_t level, struct ll_sim_run *before,
                     uint32_t calls, struct ll_sim_world *world)
 {
@@ -307,7 +320,10 @@ static int world_at(struct ll_sim_random *r, uint32_t level, struct ll_sim_run *
     return rc;
 }
 
-/* Appends the choices of this level to the row. */
+/* Appends to r->row the choices of this crash: how many calls were made before it, of what kind it
+ * was, and what has arrived. r->row cannot describe a recovery in which a call fails, and has
+ * limited room. If the choices do not fit, r->whole becomes false, and later choices are not
+ * appended either. */
 static void remember(struct ll_sim_random *r, uint32_t calls, const struct ll_sim_run *run,
                      bool disturbed)
 {
@@ -323,10 +339,12 @@ static void remember(struct ll_sim_random *r, uint32_t calls, const struct ll_si
         row->value[row->count++] = c->at[i].value;
 }
 
-/* Decides whether the recovery is crashed in turn. */
+/* Decides whether crash number `level` follows. It would interrupt the recovery from the crash
+ * before it. `disturbed`: a call of this recovery has failed. */
 static bool goes_on(struct ll_sim_random *r, uint32_t level, bool disturbed)
 {
-    if (level > r->bounds.depth + 1) /* after a recovery with an error, one more crash is allowed */
+    if (level > r->bounds.depth + 1) /* after a recovery in which a call failed, one more crash is
+                                      * allowed */
         return false;
     bool more = disturbed || (level <= r->bounds.depth && draw(r, 3) != 0);
     if (!disturbed && level == 2 && r->bounds.depth >= 2)
@@ -336,7 +354,8 @@ static bool goes_on(struct ll_sim_random *r, uint32_t level, bool disturbed)
     return more;
 }
 
-/* Crashes the workload in this world, and then its recoveries. */
+/* Runs one row of crashes. The workload crashes after its first `calls` calls, which have left the
+ * world `first`. */
 static int row(struct ll_sim_random *r, const struct ll_sim_world *first, uint32_t calls)
 {
     struct lladd_sim *sim = r->sim;
@@ -386,8 +405,9 @@ static int row(struct ll_sim_random *r, const struct ll_sim_world *first, uint32
 
 /* ---- workloads --------------------------------------------------------------------------- */
 
-/* Are the bounds used up? Workloads count as well, since a workload that fails while it is recorded
- * adds no crash state. */
+/* Are the bounds reached? The bound on crash states also limits the number of workloads. Without
+ * that limit, a subject whose recording always fails would be tried for ever, since it adds no
+ * crash states. */
 static bool is_used_up(struct ll_sim_random *r)
 {
     const struct lladd_sim_bounds *b = &r->bounds;
@@ -427,7 +447,7 @@ static int crash_workload(struct ll_sim_random *r, uint64_t seed)
     return rc;
 }
 
-/* Draws other sizes where the subject has kept the defaults. */
+/* Draws a size for each option that the subject has left at the simulator's default. */
 static void swarm(struct ll_sim_random *r)
 {
     static const uint32_t segments[] = {8 << 10, 16 << 10, 32 << 10};
@@ -444,7 +464,8 @@ static void swarm(struct ll_sim_random *r)
         o->checkpoint_bytes = checkpoints[draw(r, 4)];
 }
 
-/* The workload has failed although no error was injected, or with LLADD_BUG after an error. */
+/* Adds a failure for a workload that has failed. There are two cases: no call was made to fail, or
+ * a call was made to fail and the workload returned LLADD_BUG. */
 static int workload_failed(struct ll_sim_random *r, int rc, const struct lladd_error *err)
 {
     struct ll_sim_verdict v;
@@ -486,7 +507,7 @@ static int record_workload(struct ll_sim_random *r, bool *good)
     return rc;
 }
 
-/* Replays the row of choices in the token. */
+/* Replays r->row, which was read from a token. */
 static int crash_by_row(struct ll_sim_random *r)
 {
     struct ll_sim_verdict v;
@@ -495,7 +516,7 @@ static int crash_by_row(struct ll_sim_random *r)
     return rc || !v.oracle ? rc : found(r, &v, depth, &r->row);
 }
 
-/* Replays the row of choices. If the failure happens again, makes the row smaller. */
+/* Replays r->row. If the same oracle reports a violation again, makes the row smaller. */
 static int shrink_row(struct ll_sim_random *r)
 {
     struct lladd_sim_failure *f = &r->failures[0];
@@ -524,7 +545,8 @@ static int crash_recorded(struct ll_sim_random *r, uint64_t seed, struct lladd_e
     return rc;
 }
 
-/* Draws sizes and repetitions, even if they are not used, so that later draws stay the same. */
+/* Draws the sizes and the number of calls of `run`. They are drawn even if they are not used, so
+ * that all later draws stay the same. */
 static void vary(struct ll_sim_random *r)
 {
     struct lladd_sim *sim = r->sim;
@@ -575,7 +597,7 @@ int ll_sim_random_workload(struct ll_sim_random *r, const struct lladd_sim_subje
 
 /* ---- entry points ------------------------------------------------------------------------ */
 
-/* Reports faults that were possible often and never happened. */
+/* Adds a failure for each fault that was possible OFFERS times or more and never happened. */
 static int look_for_holes(struct ll_sim_random *r)
 {
     int rc = 0;
@@ -605,7 +627,7 @@ static int take_bounds(struct ll_sim_random *r, const struct lladd_sim_subject *
                        const struct lladd_sim_bounds *bounds, struct lladd_error *err)
 {
     struct lladd_sim *sim;
-    int rc = ll_sim_new(subject, bounds, &sim, err); /* checks subject and bounds */
+    int rc = ll_sim_new(subject, bounds, &sim, err); /* checks the subject and the bounds */
     if (rc)
         return rc;
     r->bounds = sim->bounds;
@@ -651,7 +673,8 @@ int lladd_sim_random(const struct lladd_sim_subject *subject, const struct lladd
     return 0;
 }
 
-/* Decodes a token into a row of crashes. Returns false if it is invalid. */
+/* Takes from a token's values which row of crashes to run. Returns false if the values are
+ * invalid. */
 static bool is_of_a_row(const struct ll_sim_vector *v, struct ll_sim_random *r)
 {
     const uint32_t *value = v->value;

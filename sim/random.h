@@ -6,13 +6,14 @@
 
 enum { REPEATS_MAX = 10 };
 
-/* Flags for what is left out of a workload. */
+/* Flags of ll_sim_which.without: no errors in recoveries, no error in the workload, the subject's
+ * own sizes. */
 enum { NO_DISTURBANCE = 1, NO_ERROR = 2, OWN_SIZES = 4, WITHOUT_ALL = 7 };
 
-/* Identifies a row of crashes. A token stores these values in this order. */
+/* Identifies a row of crashes (random.c). A token stores these values in this order. */
 struct ll_sim_which {
     uint32_t workload;
-    uint32_t repeats; /* 0: the number that was drawn */
+    uint32_t repeats; /* 0: as many as were drawn */
     uint32_t without; /* flags; in a token, the flag A_ROW means that a row of choices follows */
     uint32_t depth, point, variant;
 };
@@ -22,10 +23,10 @@ enum ll_sim_scope {
     ALL,   /* all points and variants */
     ABOUT, /* all, beginning with r->at.point, until the oracle `wanted` reports a violation */
     THERE, /* only the point and variant in r->at */
-    ROW    /* replay the row of choices */
+    ROW    /* replay the row of choices in r->row */
 };
 
-/* Faults, and sorts of places to crash at. */
+/* The faults, and the sorts of places at which a run is crashed. */
 #define FAULTS(X) \
     X(KILL, "the process dies") \
     X(POWER, "power fails") \
@@ -72,27 +73,29 @@ struct ll_sim_random {
     struct lladd_sim_bounds bounds;
     struct lladd_sim_fired fired[FAULT_COUNT];
     struct lladd_sim_failure *failures;
-    struct ll_sim_vector *tokens; /* of the failures; count 0: none */
+    struct ll_sim_vector *tokens; /* one for each failure; `count` 0: the failure has no token */
     struct ll_sim_which at;
     enum ll_sim_scope scope;
     enum lladd_sim_oracle wanted; /* NONE: any oracle */
-    struct ll_sim_vector row;     /* choices of a row, from a token, or collected for a token */
-    bool whole;                   /* the row holds all choices */
+    struct ll_sim_vector row;     /* choices of a row of crashes: from a token, or collected for a
+                                   * token */
+    bool whole;                   /* `row` contains all choices that were made */
     uint32_t recording;           /* the hash that the recording must have; 0: any */
-    uint32_t drawn;               /* number of repetitions drawn */
+    uint32_t drawn;               /* number of calls of `run` that was drawn */
     struct lladd_sim_failure whole_failure;     /* the failure before its row was made smaller */
     void (*trace)(void *ctx, const char *line); /* nullable */
     uint64_t started;
     uint64_t stream;           /* state of the random stream */
-    /* The number of the call that fails, from 1 (0: none), and the number of failed calls. */
+    /* The number of the call that fails, counted from 1 (0: none fails), and how many calls have
+     * failed. */
     uint32_t error_at, errors;
-    /* The number of calls of this run, and the most calls of a recovery in this row of crashes. */
+    /* How many calls this run has made, and the most calls of a recovery in this row of crashes. */
     uint32_t calls, most;
     bool stop;
     struct lladd_sink *history;
 };
 
-/* Runs one workload, chosen by r->at; r->scope says which crashes are tried. */
+/* Runs workload number r->at.workload and crashes it. r->scope says which crashes are tried. */
 int ll_sim_random_workload(struct ll_sim_random *r, const struct lladd_sim_subject *,
                            struct lladd_error *);
 /* Makes each failure as small as possible and sets its token. */

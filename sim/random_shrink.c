@@ -2,21 +2,22 @@
 /*
  * random_shrink: makes a failure that random.c has found smaller.
  *
- * First the workload is reduced: no errors in recovery, no error in the workload, the subject's own
- * sizes, fewer repetitions, fewer crashes in a row. A reduction is kept if the same oracle reports
- * a violation in one of the next few hundred crashes. Then the crash is converted to a row of
- * choices as in replay.c, and the row is reduced like the explorer's rows. The token contains the
- * workload and the row. If the row is too long or does not replay the failure (an error in recovery
- * is no choice), the token contains the workload, the depth, the point and the variant instead.
+ * First the workload is reduced. These reductions are tried: no errors in recoveries, no error in
+ * the workload, the subject's own sizes, fewer calls of `run`, fewer crashes in a row. A reduction
+ * is kept if the same oracle reports a violation in one of the next few hundred crashes. Then the
+ * crash is described as a row of choices, as in replay.c, and this row is reduced as rows of the
+ * explorer are. The token contains the workload and the row. In two cases it contains the workload,
+ * the depth, the point and the variant instead: the row is too long, or a replay of the row does
+ * not show the failure (a row of choices cannot describe an error in a recovery).
  *
- * If the bounds limit the time of the search, all reductions together may take that time once more.
- * The smallest failure that was found by then is kept.
+ * If the bounds limit the time of the search, all reductions together may take as much time again.
+ * When that time is over, the smallest failure found so far is kept.
  */
 #include "sim/random.h"
 
 #include <stdlib.h>
 
-enum { SEARCH_STATES = 300 }; /* crash states to try for the same failure in a smaller workload */
+enum { SEARCH_STATES = 300 }; /* crash states in which a smaller workload must show the failure */
 
 /* The state of a reduction. */
 struct attempt {
@@ -26,15 +27,16 @@ struct attempt {
     struct ll_sim_which at;
     struct lladd_sim_failure failure; /* the smallest failure so far */
     struct ll_sim_vector token;
-    uint32_t drawn; /* number of repetitions drawn */
+    uint32_t drawn; /* number of calls of `run` that was drawn */
     bool is_row;
     struct lladd_sim_failure by_row;
     struct ll_sim_vector row;
 };
 
-/* Does the same oracle report a violation at `at` or, with ABOUT, at any point from there on? If
- * so, *kept is true and `a` gets the place. With THERE, `a` also gets the row of choices, if its
- * replay shows the violation too. */
+/* Tries the workload of `at`. With THERE, tries only the crash at the point and variant of `at`.
+ * With ABOUT, tries all points, beginning with the point of `at`. If the same oracle reports a
+ * violation again, *kept becomes true, and `a` gets the place of this crash. With THERE, `a` also
+ * gets the row of choices, if a replay of the row shows the violation too. */
 static int try_it(struct attempt *a, const struct ll_sim_which *at, enum ll_sim_scope scope,
                   bool *kept, struct lladd_error *err)
 {
@@ -72,8 +74,8 @@ static int try_it(struct attempt *a, const struct ll_sim_which *at, enum ll_sim_
     return rc;
 }
 
-/* `what` is a field of *at. Tries the values from 1 to `present` - 1 for it, and keeps the first
- * with which the failure still happens. */
+/* Tries the values from 1 to `present` - 1 for *what, which is a field of *at. Keeps the first
+ * value with which the failure still happens. */
 static int fewer(struct attempt *a, uint32_t *what, struct ll_sim_which *at, uint32_t present,
                  struct lladd_error *err)
 {
@@ -105,7 +107,8 @@ static int make_smaller(struct attempt *a, struct lladd_error *err)
     return rc ? rc : try_it(a, &at, THERE, &kept, err);
 }
 
-/* Makes the token of the row if that fits, else of the numbers from which the crash was drawn. */
+/* Makes the token from the row, if the row fits into a token. Otherwise makes it from the numbers
+ * from which the crash was drawn. */
 static int give_token(struct attempt *a, struct lladd_sim_failure *f, struct lladd_error *err)
 {
     int rc = make_smaller(a, err);

@@ -3,20 +3,25 @@
  * rebuild: checks that the page file from before the workload, and the log, yield the pages that
  * the workload has left, byte by byte (O7).
  *
- * The library does media recovery: an *archive* is built from the recording and opened. It contains
- * the page file as the setup has left it, the control file from before the workload's first write
- * to the log, and everything that was ever written to the log, including segments that were
- * truncated and reused. The log is complete, so recovery redoes everything and has nothing to undo.
- * The result of each change is compared with its result in the workload. At the end the pages that
- * the workload has changed or written are compared. This detects a redo that depends on more than
- * its page and bytes, and a change of a page without a record. Redo takes no contents from page
- * images: an image copies a page of the workload, so it would hide the difference.
+ * For this check the library does media recovery: it opens an *archive* that is made from the
+ * recording. The archive contains
+ *
+ *   - the page file as the setup has left it
+ *   - the control file as it was before the workload's first write to the log
+ *   - everything that was ever written to the log, including segments that were truncated and
+ *     reused
+ *
+ * The log is complete, so recovery redoes everything and has nothing to undo. The result of each
+ * change is compared with its result in the workload. At the end, the pages that the workload has
+ * changed or written are compared. This detects a redo that depends on more than its page and
+ * bytes, and a change of a page without a record. Redo takes no contents from page images: an image
+ * copies a page of the workload, so it would hide the difference.
  *
  * Pages written in bulk are not logged, so the archive contains them as they were written. An
- * extension of the simulator is told of each such page (bulk_written). Two things are violations: a
- * page was written past the cache, and the extension was not told; or the extension was told, and
- * these bytes were not written. The files of extensions are not logged either, and the archive
- * contains them.
+ * extension of the simulator is told of each such page (bulk_written). There are two violations: a
+ * page was written past the cache and the extension was not told, or the extension was told of
+ * bytes that were not written. The files of extensions are not logged either, so the archive
+ * contains them too.
  *
  * Bytes that a page type or an operation excludes (mask, hole) are not compared.
  */
@@ -88,8 +93,8 @@ static bool is_zero(const unsigned char *bytes, uint32_t len)
     return bytes[0] == 0 && memcmp(bytes, bytes + 1, len - 1) == 0;
 }
 
-/* Puts those pages of a write into the archive that do not come from the cache. Extensions need not
- * be told of pages of zeros, because the library also writes these to extend the file. */
+/* Puts into the archive those pages of a write that do not come from the cache. Extensions need not
+ * be told of pages of zeros, because the library also writes such pages to extend the file. */
 static int put_bulk(struct ll_sim_archive *a, const struct ll_sim_call *call, uint32_t number)
 {
     uint32_t size = a->sim->page_size;
@@ -375,9 +380,9 @@ int ll_sim_rebuild(struct lladd_sim *sim)
     struct lladd_error err = LLADD_ERROR_INIT;
     struct ll_sim_run run;
     int rc = make_archive(&a);
-    /* With LLADD_SIM_TURNS a run of an even level has the options of the workload. Otherwise the
-     * archive would be opened without LLADD_OPT_ATOMIC_PAGES, and would log images of pages that it
-     * evicts after redo: an image raises the page LSN. */
+    /* The run has level 2. With LLADD_SIM_TURNS, a run of an even level has the options of the
+     * workload. At an odd level the archive would be opened without LLADD_OPT_ATOMIC_PAGES, and
+     * would log images of pages that it evicts after redo: an image raises the page LSN. */
     if (!rc)
         rc = ll_sim_run_init(sim, &run, &a.guard->kept, 2, &a.world, NULL);
     if (rc)

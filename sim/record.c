@@ -73,7 +73,8 @@ void ll_sim_see_decided(struct lladd_sim *sim, lladd_lsn txn, lladd_lsn record, 
                             : d->kind == LL_SIM_COMMIT || d->kind == LL_SIM_ROLLBACK;
         if (!fits || !txn.v || r->txn[d->txn]->id.v != txn.v)
             continue;
-        /* For a heuristic abort the decision's record counts, not that of the rollback's end. */
+        /* For a heuristic abort, the record of the decision gives the order, not the end of the
+         * rollback. */
         if (!d->outcome || !d->order.v)
             d->order = record;
         return;
@@ -129,7 +130,7 @@ static void acknowledge(struct lladd_sim *sim, struct ll_sim_decision *d, unsign
     sim->record.acks += promise >= POWER;
 }
 
-/* Removes the transaction's last decision, because the call has failed. */
+/* Removes the transaction's last decision, because the call that requested it has failed. */
 static void undo_changes(struct lladd_sim *sim, const struct ll_sim_txn *t)
 {
     struct ll_sim_record *r = &sim->record;
@@ -441,9 +442,10 @@ static int close_workload(struct lladd_sim *sim, struct lladd_db *db, const char
     return 0;
 }
 
-/* Adds the callback that ran last to the message of a failure. Adds nothing if the message names an
- * operation; if the last callback was an undo, since the subject has rolled back after the failure;
- * or if there are several threads, since a replay may have another last callback. */
+/* Adds the callback that ran last to the message of a failure. There are three exceptions: the
+ * message names an operation; the last callback was an undo, because the subject has rolled back
+ * after the failure; or there are several threads, since a replay may then have another last
+ * callback. */
 static const char *with_last(const struct lladd_sim *sim, int rc, struct lladd_error *err)
 {
     const struct lladd_dst *d = &sim->dst;
@@ -521,8 +523,8 @@ uint64_t lladd_sim_random_u64(struct lladd_sim *sim)
     return sim->work = ll_sim_mix(sim->work, 1);
 }
 
-/* Ends the transactions that a repetition has left open, because the next repetition may change the
- * same data. */
+/* Ends the transactions that the last repetition has left open, because the next repetition may
+ * change the same data. */
 static int finish_open(struct lladd_sim *sim)
 {
     int rc = 0;
@@ -536,8 +538,8 @@ static int finish_open(struct lladd_sim *sim)
     return rc;
 }
 
-/* Between two repetitions, may reopen the database or take a checkpoint. *db is NULL while it is
- * closed. */
+/* Called between two repetitions. May reopen the database, or take a checkpoint. *db is NULL while
+ * the database is closed. */
 static int in_between(struct lladd_sim *sim, struct lladd_db **db, struct lladd_error *err)
 {
     enum { WAYS = 4, REOPEN = 0, CHECKPOINT = 1 };
@@ -567,8 +569,8 @@ int ll_sim_subject_run(struct lladd_sim *sim, struct lladd_db *db, struct lladd_
     return rc;
 }
 
-/* Calls `run` repeatedly. A repetition starts from the data that the previous one has left, so it
- * may be refused, e.g. for lack of room. A refused repetition is no failure; it is the last one. */
+/* Calls `run` repeatedly. A repetition starts from the data that the previous one has left. It may
+ * therefore be refused, e.g. for lack of room. That is no failure, but the repetitions end. */
 static int run_repeatedly(struct lladd_sim *sim, struct lladd_db **db, struct lladd_error *err)
 {
     int rc = 0;

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * replay: runs a row of choices again and writes its history; makes rows smaller.
+ * replay: runs a row of choices again and writes the history of the run; makes rows smaller.
  *
- * A row contains these choices: 1 + the number of calls before the first crash (0: no crash);
- * whether the power failed (0) or the process died (1); the variant of each unit that has more than
- * one, in the order in which recovery reads the units; if transactions are in doubt, whether all
- * are aborted (0) or committed (1); then the same for the crash of that recovery, and so on.
+ * A row contains these choices for its first crash:
+ *
+ *   - 1 + the number of calls before the crash (0: no crash)
+ *   - whether the power failed (0) or the process died (1)
+ *   - the variant of each unit that has several, in the order in which recovery reads the units
+ *   - if transactions are in doubt, whether all are aborted (0) or committed (1)
+ *
+ * Then come the same choices for the crash of that recovery, and so on.
  *
  * A row is made smaller in four ways: leave out a crash, leave out the last choices, set a choice
- * to 0, lower a choice. Before that, answers are removed from a schedule (interleave.c).
+ * to 0, lower a choice. If the row begins with a schedule (interleave.c), answers are removed from
+ * the schedule first.
  */
 #include "sim/sim_private.h"
 
@@ -300,7 +305,7 @@ static int without_a_crash(struct lladd_sim *sim, struct ll_sim_vector *v,
     return rc;
 }
 
-/* Lowers a value by half or by one: the crash comes earlier, or less has arrived. */
+/* Lowers a value by half or by one. The crash then comes earlier, or less has arrived. */
 static int lower(struct lladd_sim *sim, struct ll_sim_vector *v, uint32_t i,
                  struct ll_sim_verdict *verdict, uint32_t *depth, bool *kept)
 {

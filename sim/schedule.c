@@ -9,15 +9,16 @@
  * current fiber continues, or another fiber runs. When no preemption is left, the current fiber
  * continues. A switch away from a fiber that cannot continue is not a preemption.
  *
- * Delayed. If several threads sleep and wake all the time, the choices of the fiber that follows a
- * sleeper grow exponentially. Under this policy every answer other than 0 therefore counts as a
- * preemption (delay bounding).
+ * Delayed. If several threads sleep and wake all the time, the number of schedules grows
+ * exponentially even so, because the choice of the fiber that follows a sleeper is no preemption.
+ * Under this policy every answer other than 0 therefore counts as a preemption (delay bounding).
  *
- * PCT (probabilistic concurrency testing). With random answers at every point, all fibers advance
- * at nearly the same rate. With priorities, some fibers fall far back: the fiber with the highest
- * priority runs until it sleeps. At a few random points the running fiber gets the lowest priority.
+ * PCT (probabilistic concurrency testing). With random answers at every point, all fibers would
+ * advance at nearly the same rate. With priorities, some fibers fall far back: the fiber with the
+ * highest priority runs until it sleeps. At a few random points the running fiber gets the lowest
+ * priority.
  *
- * A policy keeps no state between runs; only the answers persist.
+ * A policy keeps no state between runs. Only the answers are kept.
  */
 #include "sim/schedule.h"
 
@@ -70,8 +71,8 @@ static unsigned bounded(struct ll_schedule *s, const struct lladd_dst_turn *turn
     return i;
 }
 
-/* Gives the fiber a priority if it has none. Priorities are positive and distinct: a random number
- * in the high bits, the fiber's number in the low bits. */
+/* Gives the fiber a priority if it has none. Priorities are positive and distinct: the high bits
+ * are a random number, the low bits the fiber's number. */
 static bool meet(struct ll_schedule *s, uint64_t fiber)
 {
     int64_t *p = &s->priorities[fiber % LL_SCHEDULE_FIBERS_MAX];

@@ -4,9 +4,9 @@
 /* Schedules: which fiber runs next, as choices.
  *
  * At each turn of the scheduler (lladd/dst.h), a *policy* decides which fiber runs next, with as
- * few choices as possible. It calls choose(ctx, kind, n), which returns 0 to n-1, or a negative
- * number to stop the run. 0 is the ordinary answer; without PCT, a schedule of zeros has no
- * preemptions. Runs with equal answers are equal. */
+ * few choices as possible. For each choice it calls choose(ctx, kind, n), which returns a number
+ * from 0 to n-1, or a negative number to stop the run. 0 is the ordinary answer: if all answers are
+ * 0, no fiber is preempted, except under the policy PCT. Runs with equal answers are equal. */
 #include <lladd/dst.h>
 
 typedef int ll_schedule_choose_fn(void *ctx, unsigned kind, unsigned n);
@@ -24,11 +24,11 @@ enum { LL_SCHEDULE_FIBERS_MAX = 64, LL_SCHEDULE_DEPTH_MAX = 16 };
 
 enum ll_schedule_policy {
     /* At most `bound` preemptions, at any points. Where the current fiber cannot continue, the
-     * choice of the next fiber is free. Trying all choices covers everything that can happen with
-     * at most `bound` preemptions. */
+     * choice of the next fiber does not count. Trying all choices covers everything that can happen
+     * with at most `bound` preemptions. */
     LL_SCHEDULE_BOUNDED,
     /* As BOUNDED, but every answer other than 0 counts as a preemption. For workloads in which many
-     * threads sleep and wake, where there would be too many free choices. */
+     * threads sleep and wake: under BOUNDED they would have too many choices that do not count. */
     LL_SCHEDULE_DELAYED,
     /* Probabilistic concurrency testing: each fiber gets a random priority, and the fiber with the
      * highest priority runs. At `bound` - 1 random points of `length`, the running fiber gets the

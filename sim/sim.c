@@ -260,8 +260,8 @@ int ll_sim_fail(struct lladd_sim *sim, const struct ll_sim_verdict *verdict, uin
 
 /* ---- exploring --------------------------------------------------------------------------- */
 
-/* Keeps one of several failures with equal tokens: failures may become equal when their rows are
- * made smaller. */
+/* Keeps only one of several failures with equal tokens. Failures may become equal when their rows
+ * are made smaller. */
 static void drop_twins(struct lladd_sim *sim)
 {
     uint32_t kept = 0;

@@ -61,7 +61,7 @@ struct ll_sim_heap {
     struct ll_sim_arena arena;
     void *free[256];
     uint64_t live; /* pieces in use */
-    /* Called before each allocation; nullable. Returns false to make it fail. */
+    /* Called before each allocation; nullable. Returns false to make the allocation fail. */
     bool (*grant)(void *ctx, size_t size);
     void *grant_ctx;
 };
@@ -83,8 +83,8 @@ static inline uint64_t ll_sim_mix(uint64_t h, uint64_t v)
     return ll_sim_fold(h ^ v ^ UINT64_C(0x9e3779b97f4a7c15), UINT64_C(0xa0761d6478bd642f) ^ v);
 }
 uint64_t ll_sim_hash(const void *, size_t);
-/* Returns what these words add to the hash of a file: the hash is the sum over all words of the
- * file. Zeros add 0. Offset and length are multiples of 8. */
+/* The hash of a file is a sum over its words. Returns the part of that sum that these words add.
+ * Words that are 0 add 0. Offset and length are multiples of 8. */
 uint64_t ll_sim_hash_at(const unsigned char *, size_t len, uint64_t off);
 
 /* A set of hashes. */
@@ -177,7 +177,7 @@ struct ll_sim_call {
     bool whole; /* pages that the call writes are never torn */
 };
 
-/* A part of a call that is not durable yet. */
+/* A part of a device call, if the part is not durable yet. */
 struct ll_sim_op {
     uint8_t kind;
     uint8_t file; /* enum ll_sim_file_kind, which determines the unit */
@@ -211,7 +211,8 @@ void ll_sim_orphans(const struct lladd_sim *, struct ll_sim_image *);
 /* Adds an inode. Inode numbers are consecutive. LL_SIM_NO_INODE: no memory. */
 uint32_t ll_sim_inode_new(struct ll_sim_arena *, struct ll_sim_image *, uint64_t birth);
 int ll_sim_image_copy(struct ll_sim_arena *, const struct ll_sim_image *, struct ll_sim_image *out);
-/* Returns an inode that the image may modify, copied first if it is shared. NULL: no memory. */
+/* Returns the inode, which the image may then modify. If other images share the inode, the image
+ * gets a copy of it. NULL: no memory. */
 struct ll_sim_inode *ll_sim_own(struct ll_sim_arena *, struct ll_sim_image *, uint32_t inode);
 /* Writes bytes to a file. `stable`: `data` stays unchanged while the image lives, so whole blocks
  * need no copy. `hashed`: maintain the inode's hash. */
@@ -226,7 +227,7 @@ int ll_sim_apply_name(struct ll_sim_arena *, struct ll_sim_image *, const struct
 /* Applies call number `number` of a trace to the world. */
 int ll_sim_step(struct lladd_sim *, struct ll_sim_arena *, struct ll_sim_world *,
                 const struct ll_sim_call *, uint32_t number);
-/* Hashes everything durable and everything pending. */
+/* Returns a hash of all that is durable and all that is pending. */
 uint64_t ll_sim_world_hash(const struct lladd_sim *, const struct ll_sim_world *);
 
 /* ---- unit.c: what a crash leaves undetermined ---------------------------------------------- */
@@ -362,8 +363,8 @@ struct ll_sim_run {
     uint32_t undecided;
     uint32_t pick;    /* in this unit, a part of the last call must have arrived; LL_SIM_NO_UNIT: no
                        * such demand */
-    uint32_t deviant; /* the page that is not in variant 0, or the log if it is cut inside a record;
-                       * LL_SIM_NO_UNIT: none */
+    uint32_t deviant; /* the unit that deviates: a page that is not in variant 0, or the log if it
+                       * is cut inside a record; LL_SIM_NO_UNIT: none */
     struct ll_sim_call *trace;
     uint32_t n_calls, calls_capacity;
     uint64_t trace_hash;
@@ -385,8 +386,8 @@ struct ll_sim_run {
  * so? */
 bool ll_sim_is_atomic(const struct lladd_sim *, uint32_t level);
 
-/* Starts a run on what a crash has left of a world (NULL: an empty disk). Without units, the crash
- * was the death of the process. */
+/* Starts a run on the files that a crash has left of a world. `world` NULL: on an empty disk.
+ * `units` NULL: the crash was the death of the process. */
 int ll_sim_run_init(struct lladd_sim *, struct ll_sim_run *, struct ll_sim_arena *, uint32_t level,
                     const struct ll_sim_world *, struct ll_sim_units *);
 /* Builds the world at the beginning of the run's trace: what the crash before the run has left. */
@@ -470,11 +471,11 @@ struct ll_sim_expected {
 
 /* Runs the subject's setup. */
 int ll_sim_set_up(struct lladd_sim *, struct lladd_error *);
-/* Opens, runs the workload, closes (with several threads: kills). ll_sim_record_begin must have
- * been called. */
+/* Opens the database, runs the workload and closes the database. With several threads, kills the
+ * database instead. ll_sim_record_begin must have been called. */
 int ll_sim_record_run(struct lladd_sim *, struct lladd_error *);
-/* Runs the workload of a subject: `run`, or its threads by the current schedule, or without a
- * schedule its threads one after the other. */
+/* Runs the workload of a subject: its function `run`, or its threads. The threads follow the
+ * current schedule. Without a schedule, they run one after the other. */
 int ll_sim_subject_run(struct lladd_sim *, struct lladd_db *, struct lladd_error *);
 /* Must be called when the library logs that a transaction has ended or is prepared. */
 void ll_sim_see_decided(struct lladd_sim *, lladd_lsn txn, lladd_lsn record, bool prepare);
@@ -492,9 +493,10 @@ int ll_sim_expect(struct lladd_sim *);
 int ll_sim_remark(struct lladd_sim *, const char *what);
 /* Is the transaction with index `txn` in doubt after the first k decisions? */
 bool ll_sim_in_doubt_after(const struct ll_sim_record *, uint32_t txn, uint32_t k);
-/* The heuristic outcome of the transaction that is remembered after k decisions; 0: none. */
+/* The heuristic outcome that is remembered for the transaction after k decisions; 0: none. */
 unsigned ll_sim_outcome_after(const struct ll_sim_record *, uint32_t txn, uint32_t k);
-/* The lowest and highest k that a crash before call c may leave. */
+/* The lowest and the highest number of decisions that may be in force after a crash before call
+ * c. */
 void ll_sim_allowed(const struct ll_sim_record *, uint32_t c, bool kill, uint32_t *lo,
                     uint32_t *hi);
 
@@ -548,7 +550,7 @@ int ll_sim_object(struct ll_sim_verdict *, enum lladd_sim_oracle, const char *fm
 /* The findings of inspection. */
 struct ll_sim_found {
     struct lladd_sim *sim;
-    uint64_t damage, repair, end; /* numbers of findings; end of the log */
+    uint64_t damage, repair, end; /* number of findings of each kind; end of the log */
     char text[300];               /* the first finding of damage, else of repair */
 };
 /* Starts a run on an image of the files. */
@@ -627,7 +629,8 @@ enum ll_sim_sync_effect {
 
 /* The effects of a write that returns success but goes wrong. */
 #define LL_SIM_WRITE_LOST INT64_MAX         /* nothing is written */
-/* Written one page before its place; a write to page 0 goes to the bytes that follow it. */
+/* The bytes are written one page before their place. A write to page 0 goes instead to the bytes
+ * directly after its place. */
 #define LL_SIM_WRITE_ASTRAY (INT64_MAX - 1)
 
 struct ll_sim_faults;   /* errors.c */
@@ -729,8 +732,8 @@ void ll_sim_object_recording(struct lladd_sim *, struct ll_sim_verdict *, int rc
 int ll_sim_workload_failed(struct lladd_sim *, int rc, const struct lladd_error *);
 /* Adds a failure with the current row of choices. */
 int ll_sim_found(struct lladd_sim *, const struct ll_sim_verdict *, uint32_t depth);
-/* Makes the rows of all failures smaller and sets their tokens. That takes many runs, so it is done
- * at the end. */
+/* Makes the rows of all failures smaller and sets their tokens. This takes many runs, so the
+ * simulator does it at the end. */
 int ll_sim_give_tokens(struct lladd_sim *);
 /* Sets the error for a token that was made with another recording. */
 int ll_sim_other_recording(struct lladd_error *);

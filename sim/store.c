@@ -5,9 +5,9 @@
  * a removal, and leaves these files undetermined like the database's own. Each of these calls can
  * also fail.
  *
- * The '/' in the name of an object is '+' in the name of its file. An object is written under a
- * name that no object has, synced, and renamed; then the directory is synced. So the store keeps
- * the promises of struct lladd_store_ops over any crash.
+ * The '/' in the name of an object is '+' in the name of its file. A put writes the object under a
+ * name that no object has, syncs the file, renames it, and syncs the directory. So the store keeps
+ * the promises of struct lladd_store_ops even if a crash interrupts a put.
  */
 #include "sim/sim_private.h"
 
@@ -247,8 +247,9 @@ static int64_t world_wall(void *ctx)
     return w->wall_us(w->ctx);
 }
 
-/* All databases of a simulation begin with the same seed, so two of them would take the same random
- * names in the store. Therefore these bytes also depend on the calls that the database has made. */
+/* All databases of a simulation begin with the same seed, so two of them would draw the same random
+ * names for objects in the store. The random bytes therefore also depend on the calls that the
+ * database has made. */
 static int world_random(void *ctx, void *buf, size_t len)
 {
     struct lladd_sim *sim = ctx;

@@ -9,11 +9,12 @@
  *   size       of one file: which of its sizes since the last sync has arrived
  *
  * The order of a unit's variants depends only on the world, so that a token can name a variant by
- * its number. In variant 0 nothing of the unit has arrived. Then follow the variants without a part
- * of the trace's last call, then those with such a part (`fresh`). The last variants of the log are
- * the cuts inside a record (`fine`). The explorer visits the world after every call. There it
- * visits, one after the other, the units that contain a part of this call. Of such a unit it
- * enumerates only the variants from `fresh` on: the others were visited after an earlier call.
+ * its number. In variant 0 nothing of the unit has arrived. Then come the variants in which no part
+ * of the trace's last call has arrived. From variant `fresh` on, a part of this call has arrived.
+ * The last variants of the log, from `fine` on, are the cuts inside a record. The explorer visits
+ * the world after every call. In each world it takes, one after the other, the units that contain a
+ * part of the last call. Of such a unit it enumerates only the variants from `fresh` on: it has
+ * visited the others after an earlier call.
  *
  * A variant that leaves the same bytes as another variant is left out where that is easy to detect:
  * sectors that do not differ are not torn, and unchanged bytes are not cut apart.
@@ -147,7 +148,7 @@ static int add_names(struct ll_sim_units *us, struct ll_sim_unit *u, uint64_t ma
     return 0;
 }
 
-/* Adds the combinations without the last operation, or those with it. */
+/* Adds the combinations with the last operation (`last`), or those without it. */
 static int names_half(struct ll_sim_units *us, struct ll_sim_unit *u, uint32_t n, bool last)
 {
     uint64_t top = (uint64_t)1 << (n - 1);
@@ -251,8 +252,8 @@ struct tearing {
     uint32_t count; /* number of earlier operations that have arrived */
 };
 
-/* Finds the parts of the last operation that change bytes if only the first `count` operations have
- * arrived before. */
+/* Finds those parts of the last operation that change bytes, if only the first `count` operations
+ * have arrived before it. */
 static int find_differing(struct tearing *t)
 {
     const struct ll_sim_world *w = t->us->world;
@@ -398,11 +399,13 @@ static int data_apply(struct ll_sim_arena *a, const struct ll_sim_units *us,
 
 /* ---- the log ----------------------------------------------------------------------------- */
 
-/* Positions in the pending log: the bytes of all its operations, concatenated. */
+/* A position in the pending log is an offset into the bytes of all its operations, one after the
+ * other. */
 struct cutting {
     struct ll_sim_units *us;
     struct ll_sim_unit *u;
-    uint32_t total, fresh_from; /* all bytes; where the last call's bytes begin (`total`: none) */
+    uint32_t total, fresh_from; /* number of bytes; where the last call's bytes begin (`total`:
+                                 * none) */
     unsigned char *at;          /* for each position, flags for the kinds of cuts there */
 };
 enum { CUT_RECORD = 1, CUT_SECTOR = 2, CUT_BYTE = 4, BLOCK_MAX = 65536, BLOCK_HEADER = 64 };
@@ -461,7 +464,8 @@ static int mark_bytes(struct cutting *c)
     return 0;
 }
 
-/* Adds cuts at positions in (from, to] that have one of the flags `with` and none of `without`. */
+/* Adds cuts at those positions in (from, to] that have one of the flags `with` and none of
+ * `without`. */
 static int add_cuts(struct cutting *c, uint32_t from, uint32_t to, int with, int without)
 {
     for (uint32_t p = from + 1; p <= to; p++)
@@ -532,7 +536,8 @@ static int log_variants(struct ll_sim_units *us, struct ll_sim_unit *u)
     return rc;
 }
 
-/* Says which pending bytes have arrived in a variant: [*from, *to), or with *inverse all others. */
+/* Says which pending bytes have arrived in a variant: [*from, *to), or all others if *inverse is
+ * set. */
 static void log_range(const struct ll_sim_variant *v, uint32_t *from, uint32_t *to, bool *inverse)
 {
     *inverse = v->kind == LL_SIM_V_HOLE;
