@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Contract checks (debug builds): before an update is logged, its operation runs on copies of the
- * page, unless the operation formats the page. The copies must show that:
+ * page. An operation that formats the page is not checked. These must hold:
  *
- *   - validate accepts the redo bytes on the page before redo, and the undo bytes on the page after
- *     redo
- *   - redo is pure: it depends only on the page and the arguments. Applied to two copies of the
- *     page, at different addresses and with different bytes in the hole, it gives equal pages
- *     (after `mask`)
- *   - redo and undo do not change the page header
- *   - check holds before and after redo and undo
- *   - a physical undo reverses redo (after `mask`)
+ *   - `validate` accepts the redo bytes for the page as it is before redo.
+ *   - Redo is pure: the result depends only on the page and the redo bytes. Redo therefore runs on
+ *     two copies, which lie at different addresses and have different bytes in the hole of the
+ *     page. The results must be equal, apart from the bytes that `mask` masks.
+ *   - If the undo is physical, `validate` accepts the undo bytes for the page as redo has left it.
+ *     Undo then restores the page as it was before redo, apart from the bytes that `mask` masks.
+ *   - Redo and undo do not change the page header.
+ *   - The `check` of the operation and that of the page type hold before redo, after redo and after
+ *     undo.
  *
- * A broken contract is reported as LLADD_BUG, before anything has changed. Without memory a check
- * is skipped: the checks must not make an update fail for lack of memory. */
+ * If an operation breaks this contract, the update fails with LLADD_BUG, and nothing has changed.
+ * If there is no memory for the copies, there is no check: a check must not make an update fail. */
 #include "recovery/core.h"
 
 #include <stdio.h>
@@ -21,7 +22,7 @@
 struct contract {
     struct lladd_txn *txn;
     const struct lladd_op *op;
-    const struct lladd_page_type *type; /* of the page after the operation; may be NULL */
+    const struct lladd_page_type *type; /* of the page; NULL: the type is not registered */
     struct lladd_page a, b;
     unsigned char *kept; /* the page after redo, unmasked */
     uint32_t size;

@@ -8,12 +8,13 @@
 
 struct csv;
 
-/* --group: the columns of a group, and the configuration of its layer. */
+/* An option --group: the names of the columns, separated by commas, and the contents of the
+ * file. */
 struct tabling_group {
     char *names, *config;
 };
 
-/* --for: the purpose of a configuration. */
+/* Values of --for: what a configuration is for. */
 enum { FOR_TABLE, FOR_COLUMN, FOR_RUN };
 
 struct tabling {
@@ -22,11 +23,13 @@ struct tabling {
     bool left_out; /* with --salvage: rows were left out because they could not be read */
     enum lladd_dtable_type type; /* --key; 0: not given */
     uint64_t every, memory, max_rows, interval, batch; /* `interval` is in nanoseconds */
-    unsigned given; /* LLADD_MANAGED_...: the options that `alter` changes */
+    unsigned given; /* LLADD_MANAGED_... flags of the table options on the command line */
     enum lladd_managed_schedule schedule;
-    int purpose; /* --for */
-    char *config, *combine_config, *keys_config; /* contents of the files; owned */
-    char *names;                                 /* --columns; owned */
+    int purpose; /* FOR_TABLE, FOR_COLUMN or FOR_RUN */
+    /* The contents of the files that --config, --combine-config and --keys name; owned by the
+     * struct. */
+    char *config, *combine_config, *keys_config;
+    char *names;                                 /* the text of --columns; owned by the struct */
     struct tabling_group *groups;
     size_t n_groups;
     struct lladd_db *db;
@@ -40,18 +43,21 @@ struct tabling {
     struct lladd_error err;
 };
 
-/* Counts a row that was read or written. */
+/* Counts a row that was read or written, and shows the progress. */
 void tabling_tell_row(struct tabling *);
-/* Reports d->err; returns the exit code. */
+/* Reports the error in `err`. Returns the exit code. */
 int tabling_failed(struct tabling *);
 
 /* ---- dtable_rows.c: keys and values as text -------------------------------------------------- */
 
-/* Parses a key. The bytes of a string key are stored in `room`, which is as long as the text.
- * Returns false if the text is not a key; d->err has the reason. */
+/* Parses a key. `room` must be one byte longer than the text. If the table's keys are bytes or
+ * strings and --hex is given, the key's bytes are stored in `room`. Otherwise the key's bytes are
+ * those of the text. Returns false if the text is not a key; `err` then has the reason. */
 bool tabling_key(struct tabling *, struct lladd_span text, unsigned char *room,
                  struct lladd_dtable_key *);
-/* Parses a value; `room` and the result as for tabling_key. */
+/* Parses a value. `room` must be one byte longer than the text. With --hex the value's bytes are
+ * stored in `room`; otherwise they are those of the text. Returns false if the text is not a value;
+ * `err` then has the reason. */
 bool tabling_bytes(struct tabling *, struct lladd_span text, unsigned char *room,
                    struct lladd_span *);
 /* These functions write parts of a row: as text in the form of --csv or --hex, or as JSON. */
@@ -60,15 +66,16 @@ void tabling_write_key(const struct tabling *, const struct lladd_dtable_key *);
 json_t *tabling_json_key(const struct tabling *, const struct lladd_dtable_key *);
 /* Writes a row to standard output, in the form of --csv, --json or --hex. */
 void tabling_write(const struct tabling *, const struct lladd_dtable_key *, struct lladd_span);
-/* Writes the result of a lookup: with --json the row, otherwise only the value. */
+/* Writes the result of a lookup: with --json or --csv the row, otherwise only the value. */
 void tabling_write_value(const struct tabling *, const struct lladd_dtable_key *,
                          struct lladd_span);
 
 /* ---- dtable_columns.c: cTables --------------------------------------------------------------- */
 
-/* Makes the table in the transaction, with the columns that --columns names. */
+/* Makes the table in the current transaction, with the columns that --columns names. */
 int tabling_create(struct tabling *, const struct lladd_managed_options *);
-/* Changes the groups of an open table, and its configurations. */
+/* Changes the open cTable: its groups, the configuration of its keys, and the options in
+ * `given`. */
 int tabling_alter(struct tabling *, const struct lladd_managed_options *);
 /* Sets the chosen columns: the columns that --columns names, or all columns. */
 int tabling_choose(struct tabling *);
@@ -95,8 +102,8 @@ int tabling_scan(struct tabling *);
 
 /* Prints the parts and sizes of an open table. Returns a code of the library. */
 int tabling_stat(struct tabling *, const char *name);
-/* Print the parts and sizes as a graph for Graphviz: call begin once, then the second function for
- * each table, then end once. */
+/* These functions print the parts and sizes as a graph for Graphviz. Call `begin` once, then the
+ * second function for each table, then `end` once. */
 void tabling_graph_begin(void);
 int tabling_graph(struct tabling *, const char *name);
 void tabling_graph_end(void);

@@ -12,7 +12,7 @@
 
 enum tool_exit {
     TOOL_FINE = 0,
-    TOOL_FINDINGS = 1, /* the database is damaged or has other findings; the key does not exist */
+    TOOL_FINDINGS = 1, /* the database has findings, such as damage; or the key does not exist */
     TOOL_CANNOT = 2,   /* the database cannot be read, or the command line is wrong */
     TOOL_UNCHECKED = 3 /* no finding, but a part of the database was not checked */
 };
@@ -243,7 +243,7 @@ void tool_text_free(struct tool_text *);
 /* Returns lladd_inspect_info of the view; zeros if it cannot be read. */
 struct lladd_inspect_info tool_info(const struct lladd_inspect *);
 
-/* Log that was truncated and recycled before the walk could read it. */
+/* Log that was truncated and recycled before lladd_inspect_log could read it. */
 struct tool_gap {
     uint64_t bytes;
     lladd_lsn to; /* where the log continues after the last gap */
@@ -263,7 +263,8 @@ json_t *tool_json_u64(uint64_t);
 json_t *tool_json_bytes(const void *bytes, size_t len);
 json_t *tool_json_text(const char *);
 json_t *tool_json_hex(const void *bytes, size_t len);
-/* Fields by name; {"hex": ...} if there is no layout, or the bytes do not fit the layout. */
+/* An object with the fields by name. {"hex": ...} if there is no layout, or if the bytes do not fit
+ * the layout. */
 json_t *tool_json_fields(const struct lladd_field *, struct lladd_span);
 /* Adds the LSN if it is not 0. */
 void tool_json_lsn(json_t *object, const char *key, lladd_lsn);

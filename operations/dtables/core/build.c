@@ -370,8 +370,8 @@ static int finish_layer(struct lladd_dtable_builder *b)
     return rc ? rc : b->kind->finish ? b->kind->finish(b) : 0;
 }
 
-/* Fills in the descriptor. A layer's number is the index of its footer and version; a stream's
- * number is the index of the stream. */
+/* Fills in the descriptor. The arrays of footers and versions are indexed by the number of a layer,
+ * the array of streams by the number of a stream. */
 static int gather(struct lladd_dtable_run_builder *run)
 {
     struct ll_dtable_descriptor *d = &run->d;

@@ -11,9 +11,9 @@
  *
  *   CACHE-1  A RESIDENT block is not freed while a pin holds it.
  *   CACHE-2  `used` counts bytes of open runs: cached blocks, slots, maps, loaded streams, and what
- *            classes keep. Before a block is read, `used` grows by its size, and blocks are evicted
- *            until `used` is within the limit (see fits). If too few blocks can be evicted, the
- *            read fails with LLADD_NO_FRAME.
+ *            classes keep. A thread that is about to read a block adds the block's size to `used`,
+ *            and then evicts blocks until `used` is within the limit (`fits`). If too few blocks
+ *            can be evicted, the read fails with LLADD_NO_FRAME.
  *   CACHE-3  Every block handed out was verified when it was read: the checksum of each page, and
  *            the checksum of the block. The block's checksum covers the run, the stream and the
  *            block number; for a compressed block see pack.c.

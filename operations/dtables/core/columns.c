@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reads some columns of a row: by the class's own function or, if it has none, from the packed
- * row. */
+/* Reads some columns of a row. Uses the class's own function, if it has one; otherwise reads the
+ * packed row. */
 #include "operations/dtables/core/dtable.h"
 
 int lladd_dtable_row_unpack(const struct lladd_dtable_value *row,

@@ -303,8 +303,8 @@ int lladd_dtable_accepts(struct lladd_dtable_config *c, const struct lladd_dtabl
 
 /* ---- checked --------------------------------------------------------------------------------- */
 
-/* Puts the layer's line and column in front of the message, unless the message begins with a
- * line. */
+/* Puts the layer's line and column in front of the message, unless the message already begins with
+ * a line. */
 static int placed(const struct lladd_dtable_config *c, int rc, struct lladd_error *err)
 {
     struct lladd_error was;
@@ -346,8 +346,9 @@ static bool changes_nothing(const struct lladd_dtable_class *k)
            !k->cursor_seek;
 }
 
-/* Refuses a layer that stores ranges below any other layer, except as the base of a layer that
- * changes nothing. A layer that looks up rows by itself would miss the range tombstones. */
+/* Refuses a layer that stores deleted ranges if it is below another layer, except as the base of a
+ * layer that changes nothing. Any other layer above it would look up rows by itself, and miss the
+ * deleted ranges. */
 static int check_ranges(const struct lladd_dtable_config *c, struct lladd_error *err)
 {
     size_t n = ll_dtable__n_params(c->kind);
@@ -418,9 +419,9 @@ int ll_dtable__config_has(const struct lladd_dtable_config *c, enum lladd_dtable
     return placed(c, rc, err);
 }
 
-/* Returns whether a layer has settled a number since the last check, and clears the layers'
- * `settled`. After a settled number all layers are checked again, because layers above were checked
- * with the old number. */
+/* Returns whether a layer has settled a number since the last check, and clears `settled` in all
+ * layers. If a layer has settled a number, all layers are checked again, because the layers above
+ * were checked with the old number. */
 static bool again(struct lladd_dtable_config *c)
 {
     bool settled = c->settled;
@@ -441,7 +442,7 @@ static void uncheck(struct lladd_dtable_config *c)
             uncheck(child);
 }
 
-/* Sets `done` in all layers. Layers may settle numbers only while it is false. */
+/* Sets `done` in all layers. Layers may settle numbers only while `done` is false. */
 static void set_done(struct lladd_dtable_config *c, bool done)
 {
     size_t n = ll_dtable__n_params(c->kind);

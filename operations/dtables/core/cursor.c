@@ -115,7 +115,8 @@ static struct lladd_dtable_columns no_columns(struct lladd_dtable_cursor *c)
     return (struct lladd_dtable_columns){.pins = &c->state_pin};
 }
 
-/* Reads the row at a place. Reads only key and state if the class assembles values from columns. */
+/* Reads the row at a place. If the class assembles values from columns, reads only the key and the
+ * state. */
 static int look(struct lladd_dtable_cursor *c, uint64_t place, struct lladd_error *err)
 {
     const struct lladd_dtable *t = c->t;

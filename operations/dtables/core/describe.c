@@ -156,8 +156,8 @@ static void get_key(struct get *g, struct lladd_dtable_key *key, enum lladd_dtab
     key->bytes = get_bytes(g);
 }
 
-/* Do the extents have exactly the pages that the stream needs? Does each extent but the last hold
- * whole blocks? */
+/* Do the extents have exactly the pages that the stream needs, and does each extent except the last
+ * contain whole blocks? */
 static bool fits(const struct ll_dtable_stream *s, uint32_t body, uint32_t unit)
 {
     uint64_t pages = 0, need = s->size / body + (s->size % body != 0);

@@ -19,7 +19,7 @@
  * dTables have no log records and no recovery code of their own. A run's contents are not logged:
  * the builder writes them directly to extents that the transaction allocates (lladd/pages.h); a
  * rollback frees the extents. The builder syncs the contents, and then stores the descriptor in a
- * blob, so contents and descriptor are durable if the transaction's commit is. The blob's root page
+ * blob, so both are durable when the transaction's commit is durable. The blob's root page
  * identifies the run. */
 #include "operations/dtables/core/dtable.h"
 

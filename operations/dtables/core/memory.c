@@ -3,8 +3,8 @@
  * lookup locks the mutex, it compares the key with the range of all keys ever inserted.
  *
  * A lookup copies the value into the caller's pin. A cursor keeps a copy of its row. At each step
- * it searches for the neighbour of its key, so it shows rows that were inserted after it was
- * opened, and not rows that were deleted. */
+ * the cursor searches for the neighbour of its key. It therefore shows rows that were inserted
+ * after it was opened, and does not show rows that were deleted. */
 #include "operations/dtables/core/dtable.h"
 
 enum { LEVELS = 24 };

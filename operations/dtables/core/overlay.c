@@ -211,8 +211,8 @@ static int order_of(const struct table *t, const struct cursor *c, size_t one, s
     return c->forward ? order : -order;
 }
 
-/* Chooses the side to show: the one with the first row in the current direction, and of equal keys
- * the newest. Also chooses the rival. */
+/* Chooses the side to show: the side whose row comes first in the current direction. If several
+ * sides have the same key, the newest table's side is shown. Also chooses the rival. */
 static int choose(const struct table *t, struct cursor *c)
 {
     size_t best = t->n, second = t->n;
@@ -362,8 +362,8 @@ static int pass(const struct table *t, struct cursor *c, const struct lladd_dtab
     return rc;
 }
 
-/* Steps the side shown, if only this side has the current key. Chooses again only if the side is no
- * longer before the rival, is at its end, or if there are range tombstones. */
+/* Steps the side shown, if only this side has the current key. Chooses again in three cases: the
+ * side is no longer before the rival, the side is at its end, or there are range tombstones. */
 static int step_alone(const struct table *t, struct cursor *c, struct lladd_error *err)
 {
     struct side *s = &c->sides[c->now];

@@ -557,7 +557,7 @@ static int check_rows(const struct lladd_dtable *t, struct lladd_dtable_cursor *
     return rc;
 }
 
-/* Are the ranges in order? Are there as many as t->ranges says? */
+/* Are the deleted ranges in order? Are there as many as t->ranges says? */
 static int check_ranges(const struct lladd_dtable *t, struct lladd_error *err)
 {
     struct lladd_dtable_pin pins[2] = {LLADD_DTABLE_PIN_INIT, LLADD_DTABLE_PIN_INIT};

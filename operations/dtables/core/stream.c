@@ -59,9 +59,9 @@ static size_t staged_pages(const struct lladd_dtable_writer *w)
 }
 
 /* Allocates another extent for all streams: `need` pages for the caller, and the pages that the
- * other streams have staged. Unless the run is ending, the extent is made as long as all earlier
- * ones together, if that is longer. The length is limited, even to less than `need`, by
- * EXTENT_BYTES, the longest possible extent, and by the space in the page file. */
+ * other streams have staged. Unless the run is ending, the extent is at least as long as all
+ * earlier ones together. Three limits may make it shorter, even shorter than `need`: EXTENT_BYTES,
+ * the longest possible extent, and the space in the page file. */
 static int refill(struct lladd_dtable_run_builder *run, uint64_t need)
 {
     uint64_t page = lladd_page_size(run->db), unit = run->d.block_pages;

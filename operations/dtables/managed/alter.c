@@ -3,11 +3,11 @@
  *
  *   ALT-1  One transaction stores all changes in the table's row of the catalogue. After a crash
  *          either all of them hold or none.
- *   ALT-2  No digest or combine runs during an alteration, because a run is built with one
- *          configuration. Each row put is checked against the current configurations.
+ *   ALT-2  No digest and no combine runs during an alteration, because each run is built with one
+ *          configuration. A put checks its row against the configurations that are current then.
  *
- * Rows in memory were checked against the old configurations. If a new configuration refuses such a
- * row, digests go on (run_build.c). */
+ * Rows in memory were checked against the old configurations. A digest succeeds even if a new
+ * configuration refuses such a row (run_build.c). */
 #include "operations/dtables/managed/managed.h"
 
 struct alteration {

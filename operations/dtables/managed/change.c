@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Changes of a manifest: see change.h.
  *
- *   DIG-3  A flush removes a memtable from the version if the memtable is not the newest, no
- *          transaction writes to it, and its newest commit is at most the cutoff (fill).
+ *   DIG-3  A flush removes a memtable from the version if three conditions hold (`fill`): the
+ *          memtable is not the newest one, no transaction writes to it, and its newest commit is
+ *          not after the cutoff.
  *
- * Changes of a table follow each other: a thread holds `swap` while it stores and commits a
- * manifest and replaces the version. `mutex`, a leaf, protects what readers see. */
+ * One thread at a time changes a table: it holds `swap` while it stores and commits a manifest and
+ * replaces the version. `mutex`, a leaf, protects what readers see. */
 #include "operations/dtables/managed/change.h"
 
 int ll_managed__change_begin(struct ll_managed_change *c, bool frees_log, struct lladd_error *err)
@@ -77,8 +78,9 @@ void ll_managed__version_add_mem(struct ll_version *v, struct ll_memtable *m)
     v->mems[v->n_mems++] = m;
 }
 
-/* Fills in the next version, without the flushed memtables. A flush's new run becomes the first
- * one; a compaction's new run replaces the inputs. Called under `swap` and the mutex. */
+/* Fills in the next version, without the flushed memtables. The new run of a flush becomes the
+ * first run. The new run of a compaction replaces the compaction's inputs. Called under `swap` and
+ * the mutex. */
 static void fill(struct ll_managed_change *c, bool flush)
 {
     const struct ll_version *now = c->t->view;

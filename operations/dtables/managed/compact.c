@@ -2,12 +2,12 @@
 /* Compactions, which Anvil calls combines: several sorted runs become one.
  *
  *   DIG-4  The inputs of a compaction are neighbours in age. A compaction drops tombstones and
- *          ranges if and only if its inputs include the oldest run; a flush drops them if and only
- *          if there is no run. */
+ *          deleted ranges if its inputs include the oldest run, and keeps them otherwise. A flush
+ *          drops them if the table has no run, and keeps them otherwise. */
 #include "operations/dtables/managed/change.h"
 
-/* Finds the position of the first input in the manifest: flushes may have added newer runs before
- * it. */
+/* Sets *out to the index of the first input in the runs of the new manifest. This may be larger
+ * than c->first, because flushes may have added newer runs. */
 static int place(const struct ll_managed_change *c, uint32_t *out)
 {
     const struct ll_manifest *m = &c->next;

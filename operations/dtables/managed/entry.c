@@ -4,7 +4,8 @@
  *   1  a row: the key (u32, or u64, or u16 length and bytes); then the value, up to the end
  *   2  a tombstone: the key
  *   3  a deleted range: u8 flags (1: `from` follows, 2: `to` follows); then the keys that follow.
- *      It covers from <= key < to; an absent key leaves that side open */
+ *      The range has the keys with from <= key < to. If a key is left out, the range is open at
+ *      that end */
 #include "operations/dtables/managed/managed.h"
 
 enum { VALUE = 1, DELETED = 2, RANGE = 3, KEY_HEAD_MAX = 8, HAS_FROM = 1, HAS_TO = 2 };

@@ -8,9 +8,9 @@
  * to four bits of one word in a filter. A filter has at least twelve bits per key; about one absent
  * key in a hundred passes a full filter.
  *
- *   FIL-1  A key is in the filters before its node can be found. A thread that must find the node
- *          knows of the key's commit, holds the table's mutex, or wrote the key itself. In each of
- *          these cases it sees the key's bits.
+ *   FIL-1  A key is in the filters before its node can be found. There are three kinds of threads
+ *          that must find the node: a thread that knows of the key's commit, one that holds the
+ *          table's mutex, and one that wrote the key itself. Each of these sees the key's bits.
  *   FIL-2  If a filter is full and no other can be made, the memtable's filters are no longer used,
  *          and every key is searched for. */
 #include "operations/dtables/managed/managed.h"

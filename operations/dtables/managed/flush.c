@@ -2,8 +2,8 @@
 /* Flushes, which Anvil calls digests: memtables become a sorted run.
  *
  *   DIG-1  The cutoff C is a visible commit. If the flush adds a memtable, C is read before
- *          transactions can write to it. Thus transactions that write to the new memtable commit
- *          after C. The versions up to C in the older memtables no longer change.
+ *          transactions can write to this memtable. A transaction that writes to it therefore
+ *          commits after C. The versions up to C in the older memtables no longer change.
  *   DIG-2  One transaction builds the run, discards the journal's entries up to C and stores the
  *          manifest. After a crash there is either the run or the entries. */
 #include "operations/dtables/managed/change.h"

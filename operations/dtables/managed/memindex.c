@@ -3,9 +3,14 @@
  *
  * Each node is linked to the next; nodes are never removed. A search asks the index for a node
  * shortly before the key, and continues along the list. The index is a tree of blocks of 32 slots.
- * A slot has the first eight bytes of a key, so that the key itself is rarely read; the key's node;
- * and, above the leaves, the child block that begins with this key. In a block above the leaves,
- * all keys before the second slot belong to the first slot, even keys below the first slot's own.
+ * A slot contains
+ *
+ *   - the prefix: the first eight bytes of a key, so that the key itself is rarely read
+ *   - the key's node
+ *   - above the leaves, the child block that begins with this key
+ *
+ * In a block above the leaves, all keys before the second slot belong to the first slot, even keys
+ * below the first slot's own.
  *
  * A key needs no slot if its node is close in memory to the node of the slot before it. Rows
  * inserted in order therefore take one slot for a few cache lines. Any other key has a slot,
@@ -185,9 +190,9 @@ static void insert(struct block *b, uint32_t i, uint64_t prefix, uint32_t node, 
     lladd_atomic_store32(&b->n, b->n + 1);
 }
 
-/* Splits the full block below slot i of `above`, which has room for a slot. The upper half of the
- * slots moves to a new block; at the end of the list, where keys probably ascend, only the last
- * slot does. LST-3 */
+/* Splits the full block below slot i of `above` (LST-3). `above` has room for a slot. The upper
+ * half of the slots moves to a new block. With `at_end`, only the last slot moves: at the end of
+ * the list, keys are probably added in ascending order. */
 static bool split(struct ll_memtable *m, struct block *above, uint32_t i, bool at_end)
 {
     struct block *b = block_at(m, above->below[i]);

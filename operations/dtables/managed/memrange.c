@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Versions of deleted ranges (range tombstones) in memory.
  *
- * A second list has the *endpoints* of ranges. Each endpoint has a chain of versions, like a row. A
- * version of an endpoint deletes the keys from this endpoint up to the next one. The list's first
- * node stands for the keys before all endpoints. To delete a range, the transaction adds endpoints
- * at the range's two ends, unless they exist. A new endpoint divides an interval, so it gets the
- * versions of the endpoint before it. Then each endpoint from the beginning of the range to before
- * its end gets a version.
+ * A second list has the *endpoints* of deleted ranges. Each endpoint has a chain of versions, like
+ * a row. A version of an endpoint deletes the keys from this endpoint up to the next one. The
+ * list's first node stands for the keys before all endpoints. To delete a range, the transaction
+ * adds endpoints at the range's two ends, unless they exist. A new endpoint divides an interval, so
+ * it gets the versions of the endpoint before it. Then the endpoint at the beginning of the range
+ * gets a version, and so does each endpoint inside the range.
  *
- * A range adds at most two nodes, and a version for each endpoint inside the range. The cost
- * depends on the ranges in memory that overlap the range, not on the number of rows. Endpoints stay
- * until the memtable is freed, because a reader may see that only one side of an endpoint is
- * deleted. Ranges that overlap many others therefore take more and more memory. This memory counts
- * towards the digest trigger, and a digest merges ranges. A lookup searches for one endpoint, and
- * sees the newest version of its chain first.
+ * A deletion adds at most two nodes, and a version for each endpoint inside the range. The cost
+ * depends on how many deleted ranges in memory overlap the range, not on the number of rows.
+ * Endpoints stay until the memtable is freed, because a reader may see that only one side of an
+ * endpoint is deleted. Ranges that overlap many others therefore take more and more memory. This
+ * memory counts towards the digest trigger, and a digest merges ranges. A lookup searches for one
+ * endpoint, and sees the newest version of its chain first.
  *
- *   RNG-1  A range begins a new segment. If the range is refused, the transaction marks this
- *          segment, which has no other versions yet, as rolled back.
+ *   RNG-1  Each deletion of a range begins a new segment. If the deletion is refused, the
+ *          transaction marks this segment, which has no other versions yet, as rolled back.
  *   RNG-2  Offsets grow: of two versions of one transaction, the later one has the larger offset.
- *   RNG-3  A key that a transaction has written or deleted stays claimed by it, even if another
- *          transaction's deletion of a range, which will be refused, has a newer version
- *          (ll_managed__mem_writer). */
+ *   RNG-3  A key that a transaction has written or deleted stays claimed by this transaction.
+ *          Another transaction may delete a range with this key, and thus add a newer version. The
+ *          key stays claimed even so, and the deletion will be refused (ll_managed__mem_writer). */
 #include "operations/dtables/managed/memtable.h"
 
 static struct ll_mem_node *node_at(const struct ll_memtable *m, uint32_t offset)
@@ -79,9 +79,10 @@ void ll_managed__mem_undelete(struct ll_mem_part *p)
 
 /* ---- conflicts ------------------------------------------------------------------------------- */
 
-/* Finds whether the newest version of a node by another transaction is a conflict. With
- * `older_than_mine`, for endpoints in the part's own memtable, only versions older than the part's
- * own count: a transaction that writes later sees this range, and gives up. */
+/* Looks at the newest version of the node that another transaction has written. Is this version a
+ * conflict? `older_than_mine` is for endpoints in the part's own memtable. With it, only versions
+ * older than the part's own version count: a transaction that writes later sees this part's range,
+ * and gives up. */
 static int foreign(const struct ll_memtable *m, uint32_t node, const struct ll_mem_part *p,
                    bool older_than_mine, uint64_t snapshot)
 {

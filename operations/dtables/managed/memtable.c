@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Versions of rows in memory; memrange.c has those of ranges.
+/* Versions of rows in memory. Deleted ranges have versions too: see memrange.c.
  *
  *   node     u32 newest version, u32 next node, key: 4 or 8 bytes of a number, or u32 length and
  *            bytes; memindex.c finds nodes
@@ -10,13 +10,14 @@
  *            the next savepoint when the segment was begun
  *
  * An offset counts units of four bytes in its lower 24 bits; its upper eight bits are the number of
- * the chunk. Chunks double in size, from 8 KiB to 64 MiB; a longer row has a chunk of its size.
+ * the chunk. Chunks double in size, from 8 KiB to 64 MiB; a row that needs more gets a chunk of its
+ * own size.
  *
  *   MEM-1  A node or version is complete before a link to it is stored. Nothing moves.
  *   MEM-2  A version does not count if it is rolled back or aborted, or belongs to a range deletion
  *          that is about to be refused (memrange.c). Of the other versions in a chain, the
- *          committed ones are in descending order of their commits. Versions before them are of one
- *          transaction in progress.
+ *          committed ones are in descending order of their commits. The versions before these in
+ *          the chain, if any, are of one transaction in progress.
  *   MEM-3  `logged` stores the commit in the part. Thus all versions of the part get their commit
  *          in one step. No snapshot includes this commit before the core makes it visible.
  *   MEM-4  A row is shown with the key that the shown version was put with. The node's key may come

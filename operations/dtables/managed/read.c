@@ -50,9 +50,9 @@ static int lookup_columns(const struct lladd_dtable *t, const struct lladd_dtabl
     return rc;
 }
 
-/* Builds the layers for each call, because calls are rare: only lladd_dtable_interval_at asks, for
- * this table or for an overlay that contains it. The result stays valid when the layers are gone,
- * because the overlay copies endpoints into the pins. */
+/* Builds the layers again for each call. Calls are rare: they come only from
+ * lladd_dtable_interval_at, for this table or for an overlay that contains it. The result stays
+ * valid when the layers are gone, because the overlay copies endpoints into the pins. */
 static int interval(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
                     struct lladd_dtable_pin pins[2], struct lladd_dtable_interval *out,
                     struct lladd_error *err)

@@ -37,8 +37,8 @@ static int begin_run(struct ll_managed_change *c, const struct lladd_dtable_conf
     return lladd_dtable_run_begin(c->txn, &o, out);
 }
 
-/* Builds a run of all rows and ranges. Leaves out tombstones and ranges if `drop` is set. Builds no
- * run if nothing is left; *root is then LLADD_NO_PAGE. */
+/* Builds a run of all rows and deleted ranges. Leaves out tombstones and deleted ranges if `drop`
+ * is set. If nothing is left, builds no run and sets *root to LLADD_NO_PAGE. */
 static int build_as(struct ll_managed_change *c, const struct lladd_dtable *from,
                     const struct lladd_dtable_config *config, bool drop, lladd_pageno *root)
 {
@@ -68,8 +68,8 @@ static int build_as(struct ll_managed_change *c, const struct lladd_dtable *from
     return rc;
 }
 
-/* Builds a run with this configuration. Puts a ranges_dtable around the configuration if there are
- * ranges to store and the configuration cannot store them. */
+/* Builds a run with this configuration. If there are deleted ranges to store and the configuration
+ * cannot store them, puts a ranges_dtable around the configuration. */
 static int build_in(struct ll_managed_change *c, const struct lladd_dtable *from,
                     const struct lladd_dtable_config *config, bool drop, lladd_pageno *root)
 {
@@ -85,9 +85,9 @@ static int build_in(struct ll_managed_change *c, const struct lladd_dtable *from
     return rc;
 }
 
-/* Does the error mean that the configuration refuses the rows? The configuration may reject a
- * value, the keys may be too far apart, or a placeholder may not fit. Or the configuration is too
- * large or too deep for a ranges_dtable around it. */
+/* Does the error mean that the configuration refuses the rows? These are the reasons: the
+ * configuration rejects a value; the keys are too far apart; a placeholder does not fit; or the
+ * configuration is too large or too deep for a ranges_dtable around it. */
 static bool is_refusal(int rc)
 {
     return rc == LLADD_REJECTED || rc == LLADD_OUT_OF_RANGE || rc == LLADD_BAD_STATE ||

@@ -193,8 +193,7 @@ static void ends(struct ll_managed_txn *x)
     ll_managed__txn_forget(x->all, x);
 }
 
-/* If the journal has not given a part its commit, nothing of the part is in the log: takes the part
- * back. */
+/* A part to which the journal has given no commit has nothing in the log. Takes such parts back. */
 static void committed(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
 {
     struct ll_managed_txn *x = state;

@@ -4,8 +4,9 @@
  * A version is immutable. A digest or a combine makes the next version; a reader keeps the version
  * that it began with. The run of a digest has only the newest row of each key up to its cutoff, but
  * an older snapshot may need older rows. Therefore the last version before the digest is retired. A
- * retired version is kept while a transaction is acquiring its snapshot, or has a snapshot that is
- * at least the version's own cutoff and below the digest's cutoff. */
+ * retired version is kept while a transaction has a snapshot from the version's own cutoff up to,
+ * but not including, the digest's cutoff. It is also kept while any transaction is acquiring its
+ * snapshot. */
 #include "operations/dtables/managed/managed.h"
 
 struct ll_version *ll_managed__version_new(struct lladd_db *db, uint32_t mems, uint32_t runs)
