@@ -5,9 +5,10 @@
  *   - `validate` accepts the redo bytes for the page as it is before redo.
  *   - Redo is pure: the result depends only on the page and the redo bytes. Redo therefore runs on
  *     two copies, which lie at different addresses and have different bytes in the hole of the
- *     page. The results must be equal, apart from the bytes that `mask` masks.
+ *     page. The results must be equal, apart from the hole and the bytes that `mask` masks.
  *   - If the undo is physical, `validate` accepts the undo bytes for the page as redo has left it.
- *     Undo then restores the page as it was before redo, apart from the bytes that `mask` masks.
+ *     Undo then restores the page as it was before redo, again apart from the hole and the bytes
+ *     that `mask` masks.
  *   - Redo and undo do not change the page header.
  *   - The `check` of the operation and that of the page type hold before redo, after redo and after
  *     undo.

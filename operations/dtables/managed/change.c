@@ -78,9 +78,8 @@ void ll_managed__version_add_mem(struct ll_version *v, struct ll_memtable *m)
     v->mems[v->n_mems++] = m;
 }
 
-/* Fills in the next version, without the flushed memtables. The new run of a flush becomes the
- * first run. The new run of a compaction replaces the compaction's inputs. Called under `swap` and
- * the mutex. */
+/* Fills in the next version, without the flushed memtables. A flush's new run becomes the first
+ * one; a compaction's new run replaces the inputs. Called under `swap` and the mutex. */
 static void fill(struct ll_managed_change *c, bool flush)
 {
     const struct ll_version *now = c->t->view;

@@ -21,7 +21,7 @@ static int place(const struct ll_managed_change *c, uint32_t *out)
     return k == c->inputs
                ? 0
                : lladd_error_set(lladd_txn_error_out(c->txn), LLADD_BAD_RECORD,
-                                 "table \"%s\": its description lacks a combined run",
+                                 "table \"%s\": its description lacks a run that was combined",
                                  c->t->name);
 }
 

@@ -145,10 +145,10 @@ int lladd_managed_threads(struct lladd_db *db, unsigned n, struct lladd_error *e
     return rc;
 }
 
-/* Delays a writer, if there are maintenance threads. There is no delay while two conditions hold:
- * the pending bytes are at most twice the digest trigger; and at most ROUNDS times `every` runs are
- * not combined yet, or the table's runs are never combined. Otherwise the delay grows with the
- * backlog, up to 10 ms. */
+/* Throttles a writer, if there are maintenance threads. There is no delay while the pending bytes
+ * are at most twice the digest trigger and a second condition holds: at most ROUNDS times `every`
+ * runs are not combined yet, or the schedule never combines runs. Beyond that, the delay grows with
+ * the backlog, up to 10 ms. */
 void ll_managed__stall(struct lladd_managed *t)
 {
     enum { LAG = 2, ROUNDS = 4, LONGEST = 10 };

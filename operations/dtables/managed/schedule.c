@@ -5,8 +5,8 @@
  * made runs that are not combined yet. It combines these runs and some older ones: as many as the
  * number of the combine, counted from 1, has trailing zero bits. (The paper's text subtracts one
  * from this number; the sequence in the paper does not.) The tiered schedule begins with the newest
- * run and adds older runs, while the next run is at most 5/4 as large as all runs before it
- * together. If this gives at least k runs, it combines them. */
+ * run and adds older runs, while the next run is at most 5/4 as large as the runs added before it
+ * together. If these are at least k runs, it combines them. */
 #include "operations/dtables/managed/managed.h"
 
 /* `now` may be before the end of the newest digest, because a thread reads the clock before it
