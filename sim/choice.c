@@ -8,7 +8,7 @@
  * next possible answer, which replaces it. A replay gets its answers from a given row. A random run
  * (random.c) draws them.
  *
- * A token identifies a failing run. It is this, as base64url:
+ * A token identifies a failing run. It has these fields, and is written as base64url:
  *
  *   u8       version | kind << 4
  *   3 bytes  the low bytes of the hash of the subject's name
@@ -18,7 +18,7 @@
  *   for each answer that is not 0:
  *     varint   answer << 2 | min(z, 3); z is the number of zeros directly before the answer
  *     varint   z - 3, if z is at least 3
- *   2 bytes  the low bytes of the hash of all bytes before
+ *   2 bytes  the low bytes of the hash of all preceding bytes
  *
  * Nearly all answers of a row are 0, the ordinary answer, so the token is short. Zeros at the end
  * of the row are left out.

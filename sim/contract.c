@@ -353,8 +353,8 @@ static bool may_interleave(const struct ll_sim__bench *b, size_t i, size_t j)
     return a->owner && c->owner && a->owner != c->owner && (a->ended == 0 || a->ended > j);
 }
 
-/* Redoes this record and the next one, if another transaction wrote the next one. Then undoes this
- * record first, and then the next. */
+/* Checks this record and the next one, if another transaction has written the next one. Redoes both
+ * records, then undoes this one, then undoes the next. */
 static void check_interleaved(const struct trial *t)
 {
     if (!undoable(t) || !t->s->redo.data)

@@ -38,7 +38,7 @@ struct ll_sim__bench {
     const struct lladd_sim_contract *in;
     struct ll_sim__board *board;
     struct lladd_sim_kept *kept; /* verdicts of all operations */
-    const uint32_t *op_of;       /* per sample, then per undo: index of its operation */
+    const uint32_t *op_of;       /* index of the operation of each sample, then of each undo */
     unsigned char *map;
     size_t map_len;                     /* bytes of the whole mapping */
     size_t page_room, bytes_room;       /* bytes of a slot, in whole system pages */

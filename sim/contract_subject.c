@@ -13,8 +13,8 @@
 struct session {
     struct lladd_sim *sim;
     struct lladd_device *device;
-    /* The disk of the store. It has no mutex, unlike `device`: the mutex of an archive's store
-     * comes after that of a device. */
+    /* The disk of the store. Unlike `device`, it has no mutex: in the lock order, the mutex of an
+     * archive's store comes after that of a device. */
     struct ll_sim_run disk;
     struct lladd_options options;
     struct lladd_archive *unused; /* an archive that belongs to the simulator's options, which open

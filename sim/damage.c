@@ -5,26 +5,25 @@
  *
  * The files are those that the workload leaves: after a close, after a kill at the end of the
  * workload or at an earlier point, and after a loss of power at the same points. The simulator does
- * one damage to the files. Then it
+ * one damage to the files. Then it takes three steps:
  *
- *   inspects the files                        Which findings are new?
- *   opens the database and reads it           Is it refused? Are the contents right?
- *   goes on with the database and closes it   Is the damage still there?
+ *   inspect the files                        Which findings are new?
+ *   open the database and read it            Is it refused? Are the contents right?
+ *   go on with the database and close it     Is the damage still there?
  *
  * The result is one of these:
  *
  *   repaired       The contents are right, and no damage is left.
  *   detected       The library has refused the files, or inspection has found the damage.
  *   harmless       The damaged bytes mean nothing (damage_place.c).
- *   undetectable   Nothing has noticed the damage, and no other byte reveals it. The report says
- *                  why.
+ *   undetectable   Nothing has noticed the damage, and no other byte reveals it; with a reason.
  *   WRONG          None of the above.
  *
  * If the contents are wrong although the library refuses nothing, a finding of inspection is enough
- * only if the damaged bytes are valid: an old version, or all zeros. A reader of such a page cannot
- * detect the damage. The library must repair most damage to a page with a base image in the log,
- * and a flipped bit in a copy of the control block (is_repairable). If the library refuses these
- * files, the result is WRONG.
+ * for `detected` only if the damaged bytes are valid: an old version, or all zeros. A reader of
+ * such a page cannot detect the damage. The library must repair most damage to a page with a base
+ * image in the log, and a flipped bit in a copy of the control block (is_repairable). If the
+ * library refuses these files, the result is WRONG.
  */
 #include "sim/damage_private.h"
 

@@ -24,9 +24,9 @@ static const char *text_of(const struct ll_sim_damaging *d, uint32_t name)
     return d->sim->names.at[name].text;
 }
 
-/* Does the file belong to the database? Files of a subject's store, its restored copies, and files
- * that an archive keeps do not: they are not damaged here, because the oracles judge only the
- * database. tests/ship damages such files. */
+/* Does the file belong to the database? Files of a subject's store, restored copies, and files that
+ * an archive keeps do not belong to it. They are not damaged here, because the oracles judge only
+ * the database. tests/ship damages such files. */
 static bool is_own(const struct ll_sim_damaging *d, uint32_t name)
 {
     static const char *const others[] = {"store/", "copy/", "files/ship/"};

@@ -4,13 +4,13 @@
  * to these bytes must be noticed. Inspection of the undamaged files says which pages and records
  * exist. These bytes mean something:
  *
- *   pages     allocated pages except raw extents, the root page, the maps
+ *   pages     the root page, the maps, and all allocated pages except raw extents
  *   log       whole records between the oldest LSN and the end, and the headers of their blocks;
  *             after an unclean stop, only records that are stated to be durable: they end at or
  *             below the highest LSN in the control block, the witness or an undamaged seal
  *   control   the two copies
  *
- * No byte of "dwb" means something. This file is needed only for pages that the crash has torn, and
+ * The bytes of "dwb" mean nothing. This file is needed only for pages that the crash has torn, and
  * damage to such pages need not be noticed.
  */
 #include "sim/damage_private.h"

@@ -564,7 +564,7 @@ static int sim_append(struct lladd_device *dev, struct lladd_file *file, const v
     return rc;
 }
 
-/* Gives the file that the run sees the contents of the durable file. */
+/* Replaces the contents of the file that the run sees by those of the durable file. */
 static int revert(struct ll_sim_run *run, uint32_t inode)
 {
     struct ll_sim_world w;

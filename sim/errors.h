@@ -82,9 +82,10 @@ struct ll_sim_point {
     bool taken;
     uint64_t features[LL_SIM_FEATURE_WORDS];
 };
-/* Chooses at most `most` points. Each step takes the point that adds the most features; if several
- * add as many, the first of them. When no point adds a feature, all features count as missing
- * again, and the choice goes on with the remaining points. Returns the number of points chosen. */
+/* Chooses at most `most` points. Each step takes the point that adds the most features, or the
+ * first of several that add equally many. When no point adds a feature, all features count as
+ * missing again, and the choice goes on with the remaining points. Returns the number of points
+ * chosen. */
 uint32_t ll_sim_features_cover(struct ll_sim_point *, uint32_t n, struct ll_sim_point *out,
                                uint32_t most);
 

@@ -505,10 +505,10 @@ int ll_sim_judge_open(struct lladd_sim *sim, struct ll_sim_run *run, struct llad
     return run->failed;
 }
 
-/* Instant recovery is not complete when open returns. The subject's `meanwhile`, or else a small
- * transaction, runs while pages still have pending redo. Then the simulator does one of three
- * things: nothing, the remaining redo in steps, or a checkpoint. The hash of the trace decides, so
- * that a replay does the same. */
+/* Instant recovery is not complete when open returns. While pages still have pending redo, the
+ * simulator calls the subject's `meanwhile` or, if there is none, runs a small transaction. Then it
+ * does one of three things: nothing, the remaining redo in steps, or a checkpoint. The hash of the
+ * trace decides, so that a replay does the same. */
 static int work_meanwhile(struct lladd_sim *sim, const struct ll_sim_run *run, struct lladd_db *db,
                           struct lladd_error *err)
 {

@@ -39,7 +39,7 @@ struct ll_sim_written {
     bool met;      /* the write was found in the trace */
 };
 
-/* A page, as extensions were told that it was written in bulk. */
+/* A page of a bulk write that was reported to extensions. */
 struct ll_sim_told {
     uint64_t page;
     const unsigned char *bytes;

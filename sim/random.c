@@ -320,10 +320,10 @@ static int world_at(struct ll_sim_random *r, uint32_t level, struct ll_sim_run *
     return rc;
 }
 
-/* Appends to r->row the choices of this crash: how many calls were made before it, of what kind it
- * was, and what has arrived. r->row cannot describe a recovery in which a call fails, and has
- * limited room. If the choices do not fit, r->whole becomes false, and later choices are not
- * appended either. */
+/* Appends to r->row the choices of this crash: how many calls were made before the crash, whether
+ * the process died, and what has arrived. r->row cannot describe a recovery in which a call fails,
+ * and has limited room. If the choices do not fit, r->whole becomes false, and later choices are
+ * not appended either. */
 static void remember(struct ll_sim_random *r, uint32_t calls, const struct ll_sim_run *run,
                      bool disturbed)
 {
@@ -339,8 +339,8 @@ static void remember(struct ll_sim_random *r, uint32_t calls, const struct ll_si
         row->value[row->count++] = c->at[i].value;
 }
 
-/* Decides whether crash number `level` follows. It would interrupt the recovery from the crash
- * before it. `disturbed`: a call of this recovery has failed. */
+/* Decides whether crash number `level` follows. It would interrupt the recovery from crash number
+ * `level` - 1. `disturbed`: a call of that recovery has failed. */
 static bool goes_on(struct ll_sim_random *r, uint32_t level, bool disturbed)
 {
     if (level > r->bounds.depth + 1) /* after a recovery in which a call failed, one more crash is

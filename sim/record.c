@@ -73,8 +73,8 @@ void ll_sim_see_decided(struct lladd_sim *sim, lladd_lsn txn, lladd_lsn record, 
                             : d->kind == LL_SIM_COMMIT || d->kind == LL_SIM_ROLLBACK;
         if (!fits || !txn.v || r->txn[d->txn]->id.v != txn.v)
             continue;
-        /* For a heuristic abort, the record of the decision gives the order, not the end of the
-         * rollback. */
+        /* For a heuristic abort, the order is that of the decision's record, not that of the
+         * rollback's end. */
         if (!d->outcome || !d->order.v)
             d->order = record;
         return;

@@ -246,8 +246,8 @@ enum {
     LL_SIM_V_HOLE,     /* all of the pending log except the bytes from `count` to mask[0] */
     LL_SIM_V_SURVIVOR, /* only the bytes from `count` to mask[0] */
     LL_SIM_V_PREFIX,   /* the first `count` operations; for a size unit, the size after them */
-    LL_SIM_V_TORN,     /* the first `count` operations, then of the unit's last operation the parts
-                        * in the mask */
+    LL_SIM_V_TORN,     /* the first `count` operations, and those parts of the unit's last operation
+                        * that are in the mask */
     LL_SIM_V_NAMES     /* the operations in mask[0]; bit 63 stands for the 64th and all later ones
                         */
 };
@@ -423,7 +423,7 @@ struct ll_sim_txn {
 
 enum ll_sim_decision_kind { LL_SIM_COMMIT, LL_SIM_PREPARE, LL_SIM_ROLLBACK, LL_SIM_FORGET };
 
-/* A step in log order that changes what recovery must find. */
+/* A step that changes what recovery must find. Decisions are kept in the order of the log. */
 struct ll_sim_decision {
     uint8_t kind;
     uint8_t outcome; /* heuristic outcome to be remembered, enum lladd_outcome; 0: none */
@@ -464,7 +464,7 @@ struct ll_sim_expected {
     unsigned char *model;
     const unsigned char *dump;
     size_t dump_len;
-    uint64_t hash;     /* of the contents; with a model, independent of the decisions' numbers */
+    uint64_t hash;     /* of the contents; without a model, of the number of decisions */
     uint32_t in_doubt; /* number of transactions in doubt */
     uint32_t outcomes; /* number of remembered heuristic outcomes */
 };
@@ -576,7 +576,7 @@ struct ll_sim_cover {
 };
 /* For lladd_dst.observe; ctx is the struct lladd_sim. */
 void ll_sim_observe(void *ctx, const struct lladd_dst_event *);
-/* A database is opened: later events belong to a run at this level. */
+/* Called when a database is opened. Later events belong to a run at this level. */
 void ll_sim_cover_begin(struct ll_sim_cover *, uint32_t level);
 /* "; undone: a, b": the operations that the run has undone so far; "" if none. */
 void ll_sim_cover_undone(const struct ll_sim_cover *, char *out, size_t size);
@@ -609,7 +609,8 @@ int ll_sim_guard_bulk(void *sim, struct lladd_db *, void *state, struct lladd_tx
                       const void *bytes);
 /* Looks up the page types of the operations observed. */
 int ll_sim_guard_types(struct lladd_sim *, struct lladd_db *);
-/* Rebuilds the pages from a copy and the log, and compares them (O7). */
+/* Rebuilds the pages from a copy of the page file and the log, and compares them with the pages
+ * that the workload has left (O7). */
 int ll_sim_rebuild(struct lladd_sim *);
 
 /* ---- explore.c, replay.c, sim.c, report.c ------------------------------------------------ */
@@ -758,7 +759,7 @@ void ll_sim_model_apply(const struct lladd_sim *, void *model, uint32_t txn);
 
 /* explore.c */
 
-/* What may still be claimed after the crashes in a row. */
+/* What may be claimed about the database after the crashes of a row. */
 struct ll_sim_claims {
     uint32_t lo_power, lo_kill, hi;
     bool power; /* one of the crashes was a loss of power */
@@ -842,8 +843,8 @@ int ll_sim_errors_replay(struct lladd_sim *, const struct ll_sim_vector *, struc
 enum { LL_SIM_IN_VAIN = 1000 };
 
 /* Is the log also cut inside records in crashes of this level? By default only for crashes of a
- * workload with one thread. With several threads it is not needed: recovery ignores a cut record,
- * whichever thread wrote it. */
+ * workload with one thread. With several threads such cuts are not needed: recovery ignores a cut
+ * record, whichever thread wrote it. */
 static inline bool ll_sim_cuts_records(const struct lladd_sim *sim, uint32_t level)
 {
     return (level == 1 && !sim->crossing) || sim->bounds.flags & LLADD_SIM_FULL_PRODUCT;

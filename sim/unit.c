@@ -299,7 +299,8 @@ static int add_torn(struct tearing *t, const uint64_t chosen[LL_SIM_MASK_WORDS])
     return 0;
 }
 
-/* Adds a variant with the differing parts a to b-1, or with `inverse` with all other parts. */
+/* Adds a variant with the differing parts a to b-1 or, if `inverse` is set, with all other
+ * differing parts. */
 static int add_range(struct tearing *t, uint32_t a, uint32_t b, bool inverse)
 {
     uint64_t chosen[LL_SIM_MASK_WORDS] = {0};
@@ -476,7 +477,8 @@ static int add_cuts(struct cutting *c, uint32_t from, uint32_t to, int with, int
 }
 
 /* Adds variants with one sector missing, and with one sector alone. (A missing last sector, and the
- * first sector alone, are cuts.) With `fresh`: only those that have a part of the last call. */
+ * first sector alone, are cuts.) With `fresh`, adds only variants in which a part of the last call
+ * has arrived. */
 static int add_sectors(struct cutting *c, bool fresh)
 {
     for (uint32_t a = 0; a < c->total;) {

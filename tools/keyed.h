@@ -5,7 +5,7 @@
  * a root. */
 #include "tool.h"
 
-/* The library's calls on tables of a kind; `table` is an open handle. */
+/* The library's functions for one kind of table. `table` is an open handle. */
 struct keyed_calls {
     int (*open)(struct lladd_db *, lladd_pageno root, void **table, struct lladd_error *);
     void (*close)(void *table);
@@ -59,7 +59,7 @@ int keyed_run(struct keyed *, const struct keyed_verb *, const char *names, cons
 int keyed_get(struct keyed *);
 int keyed_put(struct keyed *);
 int keyed_del(struct keyed *);
-/* Makes a table that must not exist, and the database if there is none. */
+/* Makes a new table, which must not exist yet, and the database if there is none. */
 int keyed_create(struct keyed *);
 /* Recovers the database in memory, opens the table and runs `what`, which returns an exit code. */
 int keyed_look(struct keyed *, int (*what)(struct keyed *));

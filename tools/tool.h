@@ -345,21 +345,21 @@ int tool_restore(int argc, char **argv);
 int tool_archive(int argc, char **argv);
 int tool_scrub(int argc, char **argv);
 
-/* verify.c, for scrub and archive: a line, or an element of a JSON array, about a finding. Both
- * return 0 or a code. */
+/* verify.c, for scrub and archive. The first function prints a line about a finding. The second
+ * adds an element to a JSON array. Both return 0 or a code. */
 int tool_print_finding(const struct lladd_finding *);
 int tool_add_finding(json_t *list, const struct lladd_finding *);
 /* restore_page.c: "lladd restore --page". `out`: name of a new file for the page at the target;
  * NULL: the page is restored into the database in the directory t->argv[0]. t->dir is the store.
  * Calls tool_end, and returns the exit code. */
 int tool_restore_page(struct tool *, uint64_t page, const char *out);
-/* A line, or JSON, about the structures that were checked. */
+/* These functions print a line, or return JSON, about the structures that were checked. */
 void tool_print_structures(const struct tool_structures *);
 json_t *tool_json_structures(const struct tool_structures *);
 /* archive_check.c, for archive. `rate`: bytes a second; 0: no limit. */
 int tool_archive_check(struct tool *, uint64_t rate);
 int tool_archive_roll(struct tool *, uint64_t rate, const char *label);
-/* backup.c, for archive: a line, or JSON, about a backup. */
+/* backup.c, for archive. These functions print a line, or return JSON, about a backup. */
 void tool_print_backup(const struct lladd_backup_info *);
 json_t *tool_json_backup(const struct lladd_backup_info *);
 

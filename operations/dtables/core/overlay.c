@@ -128,7 +128,7 @@ struct side {
                          * enough to compare */
     struct lladd_dtable_value value; /* not fetched if the class assembles it from columns */
     bool there; /* the cursor is at a row */
-    struct ranged *ranged; /* NULL: the table has no ranges, or is the oldest */
+    struct ranged *ranged; /* NULL: the table has no range tombstones, or is the oldest */
 };
 
 /* After this many consecutive rows of one side, the search that begins a lead
@@ -146,7 +146,7 @@ struct cursor {
     bool led;           /* the cursor of the side shown is a leader, and may have moved
                          * (cursor_lead) */
     uint32_t alone;     /* steps since another side was shown, counted up to ALONE */
-    bool ranged;        /* some table besides the oldest has ranges */
+    bool ranged;        /* some table besides the oldest has range tombstones */
     struct ll_dtable_bytes key;
 };
 
@@ -310,7 +310,7 @@ static int choose_shown(const struct table *t, struct cursor *c, struct lladd_er
 }
 
 /* Called on a seek, because tables may have got range tombstones since the last seek. Skips the
- * oldest table: its ranges hide no rows of the overlay. */
+ * oldest table, whose range tombstones hide no rows of the overlay. */
 static int look_for_ranges(const struct table *t, struct cursor *c, struct lladd_error *err)
 {
     for (size_t i = 0; i + 1 < t->n; i++) {

@@ -59,7 +59,7 @@ static int new_use(struct lladd_txn *txn, struct ll_managed_txn *x, struct lladd
         *u = (struct ll_use){.base = {.kind = &ll_managed__table_class,
                                       .db = t->db,
                                       .order = t->order,
-                                      .ranges = 1}, /* not 0, because there may be ranges */
+                                      .ranges = 1}, /* not 0, because there may be deleted ranges */
                              .t = t,
                              .next = x->uses,
                              .refs = 1,

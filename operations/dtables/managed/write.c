@@ -60,7 +60,7 @@ static int may_write(struct lladd_txn *txn, struct ll_use *u, const struct lladd
         if (writer == LL_MEM_MINE)
             return 0;
         /* If the newest version was committed before the snapshot, older ones are no conflict. A
-         * range may still have deleted the key since. */
+         * later deletion of a range may still have deleted the key. */
         bool last = writer == LL_MEM_COMMITTED && commit <= u->snapshot;
         if (writer == LL_MEM_NO_WRITER || last)
             writer = ll_managed__mem_range_writer(m, key, u->part, &commit);
@@ -218,8 +218,8 @@ int lladd_managed_put(struct lladd_txn *txn, struct lladd_managed *t,
 /* ---- locking --------------------------------------------------------------------------------- */
 
 /* Takes the lock of the key, or of the table if `key` is NULL. The name has the text of the table's
- * journal tag. Keys that compare equal have the same name; with a comparator, other keys may share
- * it. */
+ * journal tag. Keys that compare equal have the same name. With a comparator, keys that differ may
+ * also have the same name. */
 static int lock(struct lladd_txn *txn, const struct lladd_managed *t,
                 const struct lladd_dtable_key *key, enum lladd_lock_mode mode, uint64_t timeout_ns)
 {
