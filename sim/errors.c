@@ -70,8 +70,8 @@ static int object_error(struct ll_sim_verdict *v, const struct ll_sim_faults *f,
                          f->for_ever ? "for ever" : "once", what);
 }
 
-/* Returns a transaction whose last call has failed; NULL: none. An answer, such as "not found", is
- * no failure. */
+/* Returns a transaction for which the last call has failed; NULL: none. An answer, such as "not
+ * found", is no failure. */
 static const struct ll_sim_txn *unheeded(const struct ll_sim_record *r)
 {
     for (uint32_t i = 0; i < r->n_txns; i++)

@@ -206,8 +206,8 @@ static int found(struct ll_sim_random *r, const struct ll_sim_verdict *v, uint32
 /* ---- one row of crashes ------------------------------------------------------------------ */
 
 /* Counts the faults of a loss of power. The variant of a crash unit says what has happened to the
- * unit: for example, a write has not arrived, or is torn. For each unit whose variant was drawn,
- * counts the faults that were possible and those that happened. */
+ * unit: for example, a write has not arrived, or is torn. For each unit with a variant that was
+ * drawn, counts the faults that were possible and those that happened. */
 static void see_units(struct ll_sim_random *r, const struct ll_sim_run *run)
 {
     for (uint32_t i = 0; run->units && i < run->units->count; i++) {
@@ -406,8 +406,8 @@ static int row(struct ll_sim_random *r, const struct ll_sim_world *first, uint32
 /* ---- workloads --------------------------------------------------------------------------- */
 
 /* Are the bounds reached? The bound on crash states also limits the number of workloads. Without
- * that limit, a subject whose recording always fails would be tried for ever, since it adds no
- * crash states. */
+ * that limit, a subject that always fails while it is recorded would be tried for ever, since it
+ * adds no crash states. */
 static bool is_used_up(struct ll_sim_random *r)
 {
     const struct lladd_sim_bounds *b = &r->bounds;

@@ -211,8 +211,8 @@ static int order_of(const struct table *t, const struct cursor *c, size_t one, s
     return c->forward ? order : -order;
 }
 
-/* Chooses the side to show: the side whose row comes first in the current direction. If several
- * sides have the same key, the newest table's side is shown. Also chooses the rival. */
+/* Chooses the side to show: the side with the first row in the current direction. If several sides
+ * have the same key, the newest table's side is shown. Also chooses the rival. */
 static int choose(const struct table *t, struct cursor *c)
 {
     size_t best = t->n, second = t->n;
@@ -310,7 +310,7 @@ static int choose_shown(const struct table *t, struct cursor *c, struct lladd_er
 }
 
 /* Called on a seek, because tables may have got range tombstones since the last seek. Skips the
- * oldest table, whose range tombstones hide no rows of the overlay. */
+ * oldest table: its range tombstones hide no rows of the overlay. */
 static int look_for_ranges(const struct table *t, struct cursor *c, struct lladd_error *err)
 {
     for (size_t i = 0; i + 1 < t->n; i++) {
