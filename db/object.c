@@ -27,6 +27,8 @@ int lladd_log_object(struct lladd_txn *txn, const struct lladd_object_class *cls
                        redo.len + undo.len, ll_log_record_max(core->log));
     uint64_t need = cls->undo ? ll_record_bound(0, undo.len) : 0;
     rc = ll_op_catalog_number(core, name, &txn->err);
+    if (!rc && lladd_atomic_load32(&name->log_again))
+        rc = ll_op_catalog_log_again(core, name, &txn->err);
     if (!rc)
         rc = ll_core_want_copy(txn, undo.len);
     if (!rc)

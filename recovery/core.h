@@ -44,7 +44,8 @@ enum ll_name_kind {
 /* A name of the database. The first use of a name gives it a number, and logs the number. */
 struct ll_name {
     uint32_t version;
-    uint32_t number; /* atomic: 0 until logged */
+    uint32_t number;    /* atomic: 0 until logged */
+    uint32_t log_again; /* atomic: of a class: 1 if its number must be logged once more */
     uint8_t kind;
     bool learned; /* not registered: `name` and the fields are allocated */
     const char *name;
@@ -476,8 +477,8 @@ static inline int ll_op_catalog_number(struct ll_core *core, struct ll_name *n,
                ? 0
                : ll_op_catalog_number_slow(core, n, err);
 }
-/* Logs the number of a name once more. */
-int ll_op_catalog_state_again(struct ll_core *, struct ll_name *, struct lladd_error *);
+/* Logs the number of a class once more if log_again is set; the next object record follows. */
+int ll_op_catalog_log_again(struct ll_core *, struct ll_name *, struct lladd_error *);
 /* Finds or adds a name of kind LL_NAME_TAG. */
 int ll_op_catalog_tag(struct ll_core *, const char *name, struct ll_name **out,
                       struct lladd_error *);

@@ -603,10 +603,12 @@ static int give_number(struct ll_core *core, struct ll_name *n, struct lladd_err
     return rc;
 }
 
-int ll_op_catalog_state_again(struct ll_core *core, struct ll_name *n, struct lladd_error *err)
+int ll_op_catalog_log_again(struct ll_core *core, struct ll_name *n, struct lladd_error *err)
 {
+    int rc = 0;
     lladd_mutex_lock(&core->cat.mutex);
-    int rc = state_number(core, n, n->number, err);
+    if (n->log_again && (rc = state_number(core, n, n->number, err)) == 0)
+        lladd_atomic_store32(&n->log_again, 0);
     lladd_mutex_unlock(&core->cat.mutex);
     return rc;
 }

@@ -410,8 +410,7 @@ static void *worker(void *arg)
     return NULL;
 }
 
-/* All workers together latch at most this number of pages: half of the cache, at least one page.
- * With reserved address space the budget may afford fewer pages than the cache has frames. */
+/* All workers together latch at most this number of pages: half of the cache, at least one page. */
 static uint64_t most_latched(const struct ll_core *core)
 {
     struct ll_buffer_stats s;
@@ -500,9 +499,8 @@ static int refuse_fetches(struct ll_core *core, struct ll_hashmap *baseless,
     return rc;
 }
 
-int ll_redo(struct ll_core *core, struct ll_redo *out, struct lladd_error *err)
+static int redo_by(struct ll_core *core, unsigned n, struct ll_redo *out, struct lladd_error *err)
 {
-    unsigned n = shares(core);
     struct ll_redo_worker *workers = ll_alloc_zero(&core->env, n * sizeof *workers);
     if (!workers)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory in redo");
@@ -522,6 +520,21 @@ int ll_redo(struct ll_core *core, struct ll_redo *out, struct lladd_error *err)
         ll_hashmap_free(&w->baseless);
     }
     ll_free(&core->env, workers);
+    return rc;
+}
+
+int ll_redo(struct ll_core *core, struct ll_redo *out, struct lladd_error *err)
+{
+    struct lladd_error why = LLADD_ERROR_INIT;
+    unsigned n = shares(core);
+    int rc = redo_by(core, n, out, &why);
+    /* With reserved address space the budget may afford fewer pages than the cache has frames, and
+     * the other workers may have held all of them. One worker needs one page at a time. It redoes
+     * everything again, as after a crash in redo. */
+    if (rc == LLADD_NO_FRAME && n > 1)
+        rc = redo_by(core, 1, out, &why);
+    if (rc && err)
+        *err = why;
     if (!rc)
         rc = refuse_fetches(core, &out->baseless, err);
     if (!rc)

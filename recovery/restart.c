@@ -163,8 +163,9 @@ static int start_log(struct ll_core *core, struct lladd_error *err)
  * begins above that LSN, log is missing, with two exceptions. The class has been used for the first
  * time since: then its catalogue record comes before its object records. Or programs in which the
  * class is not registered have used the database since: then the log had no object record of the
- * class (analysis.c), and has none now. In this second case redo_objects logs the catalogue record
- * again, because the class may log object records before its durable LSN moves. */
+ * class (analysis.c), and has none now. In this second case the catalogue record is logged again
+ * before the next object record of the class (log_again), because the class may log object records
+ * before its durable LSN moves. */
 static bool may_lack_log(struct ll_core *core, uint64_t durable)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -187,7 +188,7 @@ static lladd_lsn class_start(struct ll_core *core)
         /* Both fields are free for this during the pass; statistics start later. `bytes` 1: log may
          * be missing, and no catalogue record of the class has been read yet. */
         n->count = from;
-        n->bytes = may_lack_log(core, from);
+        n->bytes = c->redo && may_lack_log(core, from);
         low = from < low ? from : low;
     }
     return lladd_lsn_of(low);
@@ -251,28 +252,11 @@ static int pass_record(struct ll_core *core, const struct ll_record *rec, uint64
     return object ? redo_object(core, rec, done, err) : 0;
 }
 
-/* After the pass. If a resource is missing, the next open tries again. */
-static int state_classes_again(struct ll_core *core, struct lladd_error *err)
+static int pass_objects(struct ll_core *core, lladd_lsn from, struct lladd_error *err)
 {
-    struct lladd_error why = LLADD_ERROR_INIT;
-    int rc = 0;
-    for (size_t i = 0; !rc && i < core->cat.n_classes; i++)
-        if (core->cat.classes[i]->bytes)
-            rc = ll_op_catalog_state_again(core, core->cat.classes[i], &why);
-    if (!rc || lladd_code_root(rc) == LLADD_ROOT_RESOURCE || rc == LLADD_LOG_FULL)
-        return 0;
-    if (err)
-        *err = why;
-    return rc;
-}
-
-static int redo_objects(struct ll_core *core, struct lladd_error *err)
-{
-    lladd_lsn from = class_start(core), oldest;
-    if (from.v == UINT64_MAX)
-        return 0;
-    oldest = ll_log_oldest(core->log); /* lists the log, if a clean open has not needed it so far */
-    /* Files below the oldest LSN were given up, and wait to be used again. */
+    /* Lists the log, if a clean open has not needed it so far. Files below the oldest LSN were
+     * given up, and wait to be used again. */
+    lladd_lsn oldest = ll_log_oldest(core->log);
     from = from.v < oldest.v ? oldest : from;
     struct ll_log_cursor *cursor;
     struct ll_record rec;
@@ -287,14 +271,23 @@ static int redo_objects(struct ll_core *core, struct lladd_error *err)
         if ((rc = pass_record(core, &rec, &done, err)) != 0)
             break;
     ll_log_cursor_close(cursor);
-    rc = rc == LLADD_END ? state_classes_again(core, err) : rc;
-    for (size_t i = 0; i < core->cat.n_classes; i++)
-        core->cat.classes[i]->count = core->cat.classes[i]->bytes = 0;
-    if (rc)
+    if (rc != LLADD_END)
         return rc;
     ll_core_trace(core, "objects: %llu records from LSN %llu", (unsigned long long)done,
                   (unsigned long long)from.v);
     return 0;
+}
+
+static int redo_objects(struct ll_core *core, struct lladd_error *err)
+{
+    lladd_lsn from = class_start(core);
+    int rc = from.v == UINT64_MAX ? 0 : pass_objects(core, from, err);
+    for (size_t i = 0; i < core->cat.n_classes; i++) {
+        struct ll_name *n = core->cat.classes[i];
+        lladd_atomic_store32(&n->log_again, n->bytes != 0);
+        n->count = n->bytes = 0;
+    }
+    return rc;
 }
 
 /* ---- transactions in doubt --------------------------------------------------------------- */
@@ -649,6 +642,10 @@ int ll_restart(struct ll_core *core, struct lladd_error *err)
 {
     struct ll_analysis a;
     uint64_t start = ll_now_ns(&core->env);
+    /* A clean close has written every page. Its checkpoint may state the same as an earlier one,
+     * with a start of redo before the checkpoint; this run needs no log from there. */
+    if (core->control.clean)
+        core->control.redo = core->control.checkpoint;
     core->redo_start = core->control.redo.v;
     core->tore_unprotected = core->control.atomic_pages && !core->control.clean;
     ll_core_progress(core, LLADD_PHASE_ANALYSIS, core->control.checkpoint, 0);

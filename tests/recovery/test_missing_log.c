@@ -250,21 +250,27 @@ START_TEST(first_segments_that_nothing_needs)
 }
 END_TEST
 
-/* A clean close has written all pages, so the next open redoes nothing. The closing checkpoint
- * states the same as the one before it, and leaves the start of redo where it is. */
+/* A clean close has written all pages, so recovery needs no log before the closing checkpoint:
+ * neither in the next open nor after a crash of the next run. The closing checkpoint states the
+ * same as the one before it, which had left the start of redo segments before the checkpoint. */
 START_TEST(first_segments_after_a_clean_close)
 {
     begin_case(0);
+    r.options.recovery = _i ? LLADD_RECOVER_INSTANT : LLADD_RECOVER_FULL;
     set_all(1);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     due_checkpoint();
+    lladd_lsn oldest = lladd_lsn_of(fixture_stats(&r).log_oldest);
     fixture_close(&r);
     keep_segments();
     struct lladd_inspect_info info = look();
     ck_assert(info.clean);
     size_t some = segments_below(info.checkpoint);
-    ck_assert_uint_ge(some, segments_below(info.redo) + 3);
+    ck_assert_uint_ge(some, segments_below(oldest) + 3);
     remove_segments(some);
+    expect_whole();
+    set_all(1);
+    fixture_crash(&r, &fault_kill);
     expect_whole();
     fixture_free(&r);
     forget_segments();
@@ -419,7 +425,7 @@ END_TEST
 
 /* A program that does not register the class uses the database while the log has no record of the
  * class. Its checkpoints keep no log for the class. */
-START_TEST(a_class_was_not_registered_for_a_while)
+static void use_without_the_class(void)
 {
     begin_tally();
     count_one();
@@ -436,6 +442,11 @@ START_TEST(a_class_was_not_registered_for_a_while)
     ck_assert_uint_gt(fixture_stats(&r).log_oldest, tally.durable.v);
     stop(true);
     ok_db(&r, lladd_register_class(&r.options, &tally_class, &r.err));
+}
+
+START_TEST(a_class_was_not_registered_for_a_while)
+{
+    use_without_the_class();
     expect_redone(0);
     count_one();
     stop(_i);
@@ -447,17 +458,36 @@ START_TEST(a_class_was_not_registered_for_a_while)
 }
 END_TEST
 
+/* The same, with an open that lacks memory as late as it can succeed. */
+START_TEST(a_class_comes_back_when_memory_is_short)
+{
+    int rc = LLADD_NO_MEMORY;
+    use_without_the_class();
+    for (uint64_t n = 1; rc; n++) {
+        fault_alloc_fail(&r.mem, n, false);
+        rc = fixture_try_open(&r);
+        ck_assert(rc == 0 || rc == LLADD_NO_MEMORY);
+    }
+    fault_alloc_fail(&r.mem, 0, false);
+    count_one();
+    stop(_i);
+    expect_redone(1);
+    fixture_free(&r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("missing log");
     TCase *tc = tcase_create("all");
     tcase_add_loop_test(tc, first_segments_that_redo_needs, 0, 4);
     tcase_add_loop_test(tc, first_segments_that_nothing_needs, 0, 2);
-    tcase_add_test(tc, first_segments_after_a_clean_close);
+    tcase_add_loop_test(tc, first_segments_after_a_clean_close, 0, 2);
     tcase_add_loop_test(tc, first_segments_that_a_class_needs, 0, 2);
     tcase_add_loop_test(tc, a_class_is_first_used_when_its_log_is_gone, 0, 2);
     tcase_add_loop_test(tc, files_below_the_log_do_not_matter, 0, 4);
     tcase_add_loop_test(tc, a_class_was_not_registered_for_a_while, 0, 2);
+    tcase_add_loop_test(tc, a_class_comes_back_when_memory_is_short, 0, 2);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

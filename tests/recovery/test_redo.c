@@ -122,6 +122,42 @@ START_TEST(redo_by_more_threads_than_the_cache_has_frames)
 }
 END_TEST
 
+/* Each page lies in a region of its own, so that its frame costs three times the memory of a page,
+ * and the cache has room for fewer pages than the workers may hold together. A worker that holds
+ * none may find no frame. */
+START_TEST(redo_of_pages_far_apart_by_many_threads)
+{
+    enum { APART = 48, REGION = 512 };
+    fixture_init(&r, FIXTURE_THREADS | FIXTURE_RESERVED);
+    r.options.page_size = 4096;
+    r.options.checkpoint_bytes = 1u << 30;
+    fixture_open(&r);
+    for (unsigned i = 0; i < APART; i++) {
+        struct lladd_txn *txn = fixture_begin(&r);
+        lladd_pageno first;
+        ok(txn, lladd_extent_alloc(txn, REGION, LLADD_EXTENT_PAGED, &first));
+        done(lladd_commit(txn));
+        fixture_pages(&r, &pages[i], 1);
+    }
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        struct lladd_txn *txn = fixture_begin(&r);
+        for (unsigned i = 0; i < APART; i++)
+            ok(txn, cell_add(txn, cell_of(pages[i], 0), 1));
+        done(lladd_commit_async(txn, NULL));
+    }
+    fixture_set(&r, cell_of(pages[0], 5), 1);
+    fixture_crash(&r, &fault_power);
+    r.options.redo_threads = 8;
+    r.options.cache_bytes = 512u << 10;
+    fault_device_hook(r.fd, read_slowly, NULL);
+    fixture_open(&r);
+    fault_device_hook(r.fd, NULL, NULL);
+    for (unsigned i = 0; i < APART; i++)
+        fixture_expect(&r, cell_of(pages[i], 0), ROUNDS);
+    fixture_free(&r);
+}
+END_TEST
+
 /* BUF-6. Two pages have lost their last writes. The reported error does not depend on which thread
  * finds its page first. */
 START_TEST(the_error_at_the_lowest_lsn_is_reported)
@@ -191,6 +227,7 @@ int main(void)
     TCase *tc = tcase_create("all");
     tcase_add_loop_test(tc, redo_in_a_cache_of_any_size_repeats_the_same_history, 0, 2);
     tcase_add_loop_test(tc, redo_by_more_threads_than_the_cache_has_frames, 0, 2);
+    tcase_add_test(tc, redo_of_pages_far_apart_by_many_threads);
     tcase_add_loop_test(tc, the_error_at_the_lowest_lsn_is_reported, 0, 2);
 #ifdef __GLIBC__
     tcase_add_test(tc, without_other_threads_one_thread_redoes_all_pages);
