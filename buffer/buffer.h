@@ -176,6 +176,11 @@ void ll_buffer_dirty(struct ll_buffer *, struct ll_frame *, lladd_lsn frontier);
  * exclusively. */
 void ll_buffer_clear(struct ll_buffer *, struct ll_frame *);
 
+/* Gives the frame's private_ back to its page type, before the page is formatted again. A copy that
+ * is being written may use the pointer, so the call waits until the copy is written. The caller
+ * holds the frame exclusively. */
+void ll_buffer_forget_private(struct ll_buffer *, struct ll_frame *);
+
 static inline struct ll_frame *ll_frame_of(struct lladd_page *page)
 {
     return (struct ll_frame *)page;

@@ -88,8 +88,9 @@ static int fill(struct ll_buffer *b, struct ll_frame *f, uint64_t n, unsigned ho
     } else if (how & LL_FIX_BASE) {
         ll_buffer_clear(b, f);
     } else {
-        rc = read_and_verify(b, f, n, (how & LL_FIX_REDO) != 0, err);
-        if (rc == 0 && b->cfg.loaded)
+        bool redo = (how & LL_FIX_REDO) != 0;
+        rc = read_and_verify(b, f, n, redo, err);
+        if (rc == 0 && b->cfg.loaded && !redo) /* redo may change the page, or give it a type */
             rc = b->cfg.loaded(b->cfg.ctx, f, err);
         if (rc != 0)
             ll_buffer__forget_dirty(b, f);
@@ -168,12 +169,23 @@ static int miss(struct ll_buffer *b, uint64_t n, unsigned how, struct ll_frame *
 
 /* ---- the slow path ---- */
 
-static void reset_page(struct ll_buffer *b, struct ll_frame *f)
+void ll_buffer_forget_private(struct ll_buffer *b, struct ll_frame *f)
 {
-    if (f->private_ && b->cfg.evicted) {
-        b->cfg.evicted(b->cfg.ctx, f);
+    while (f->private_) {
+        uint32_t seen = lladd_atomic_load32(&b->events);
+        if (lladd_atomic_load64(&f->latch) & LATCH_COPIED) {
+            ll_buffer__await_event(b, seen);
+            continue;
+        }
+        if (b->cfg.evicted)
+            b->cfg.evicted(b->cfg.ctx, f);
         f->private_ = NULL;
     }
+}
+
+static void reset_page(struct ll_buffer *b, struct ll_frame *f)
+{
+    ll_buffer_forget_private(b, f);
     f->flags &= ~(uint32_t)LL_FRAME_BASELESS;
     memset(f->page.bytes, 0, b->page_size);
 }

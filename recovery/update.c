@@ -567,14 +567,6 @@ static INLINE void enter_dirty(struct ll_core *core, struct ll_frame *f)
         ll_buffer_dirty(core->buffer, f, ll_log_tail(core->log));
 }
 
-static void forget_private(struct ll_core *core, struct ll_frame *f)
-{
-    const struct lladd_page_type *pt = ll_op_catalog_page_type(core, ll_page_type(f->page.bytes));
-    if (f->private_ && pt && pt->evicted)
-        pt->evicted(pt->ctx, f->page.number, &f->private_);
-    f->private_ = NULL;
-}
-
 static void count_another(struct lladd_txn *txn, struct ll_name *name)
 {
     if (txn->counted) {
@@ -755,7 +747,7 @@ int ll_core_update_held(struct lladd_txn *txn, struct ll_name *name, struct ll_f
     if (rc)
         return rc;
     if (formats) { /* ll_core_update need not do this, because LL_FIX_FRESH clears the page */
-        forget_private(txn->core, f);
+        ll_buffer_forget_private(txn->core->buffer, f);
         memset(f->page.bytes, 0, f->page.size);
     }
     log_apply(txn, name, f, &d, LL_APPLY_NORMAL);
