@@ -301,6 +301,8 @@ int lladd_bulk_read(struct lladd_db *db, lladd_pageno first, uint64_t n, bool ra
 int lladd_pages_extend(struct lladd_db *db, uint64_t pages, struct lladd_error *err)
 {
     int rc = ll_core_check(&db->core, err);
+    if (!rc) /* after a crash the file may be shorter; only a clean open trusts its length */
+        rc = ll_core_mark(&db->core, err);
     return rc ? rc : ll_buffer_extend(db->core.buffer, pages, err);
 }
 

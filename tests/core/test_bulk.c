@@ -9,6 +9,7 @@
 
 #include <lladd/bulk.h>
 #include <lladd/bytes.h>
+#include <lladd/inspect.h>
 #include <lladd/log_read.h>
 #include <lladd/sync.h>
 #include <stdio.h>
@@ -812,6 +813,26 @@ START_TEST(an_extension_can_refuse_what_is_written_in_bulk)
 }
 END_TEST
 
+/* The first call of a clean database makes the file longer, and the process is killed. The next open
+ * must not take the file's length for that of a clean close. */
+START_TEST(a_clean_database_is_extended_in_use)
+{
+    struct lladd_inspect_info info = {.struct_size = sizeof info};
+    struct lladd_inspect *view;
+    fixture_init(&r, (unsigned)_i);
+    fixture_open(&r);
+    fixture_reopen(&r);
+    ok_db(&r, lladd_pages_extend(r.db, BULK + BULK_N, &r.err));
+    fixture_crash(&r, &fault_kill);
+    ok_db(&r, lladd_inspect_open(r.dir, &r.options, &view, &r.err));
+    ck_assert_int_eq(lladd_inspect_info_get(view, &info), 0);
+    lladd_inspect_close(view);
+    ck_assert(!info.clean);
+    fixture_open(&r);
+    fixture_free(&r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("bulk");
@@ -836,6 +857,7 @@ int main(void)
     LOOP(an_extension_hears_of_the_barrier_that_counts);
     LOOP(an_extension_that_hears_of_bulk_writes_is_told_last);
     LOOP(an_extension_can_refuse_what_is_written_in_bulk);
+    LOOP(a_clean_database_is_extended_in_use);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
