@@ -3,8 +3,9 @@
  *
  * The file has two copies, LL_CONTROL_COPY bytes apart, so that no sector holds parts of both. The
  * first copy is written and synced before the second is written, so a crash leaves at least one
- * valid copy. The reader takes the valid copy with the higher sequence number. The first write of a
- * new file has no older copy to preserve, so one sync is enough for both copies.
+ * valid copy. The reader takes the valid copy with the higher sequence number, and the next write
+ * begins with the other copy, which may be damaged. The first write of a new file has no older copy
+ * to preserve, so one sync is enough for both copies.
  *
  * The witness follows the copies. A page is written only when the log is durable beyond the page
  * LSN (BUF-1), so at the next open the log must reach at least that far. The witness records the
@@ -125,7 +126,9 @@ int ll_control_read(struct lladd_device *dev, struct lladd_file *file, struct ll
             *err = why[i];
         return rc[i];
     }
-    *out = rc[0] ? copy[1] : rc[1] ? copy[0] : copy[0].seq >= copy[1].seq ? copy[0] : copy[1];
+    int best = rc[0] || (!rc[1] && copy[1].seq > copy[0].seq);
+    *out = copy[best];
+    out->written_first = !best;
     return 0;
 }
 
@@ -149,10 +152,11 @@ int ll_control_write(const struct ll_env *env, struct lladd_device *dev, struct 
     int rc = ll_io_settle(dev);
     if (rc)
         return ll_fail_io(err, rc, true, "sync", "what belongs to \"control\"");
-    for (int i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t copy = i ^ c->written_first;
         rc = ll_point(env, "control.write");
         if (!rc)
-            rc = ll_io_pwrite(dev, file, bytes, sizeof bytes, (uint64_t)i * LL_CONTROL_COPY);
+            rc = ll_io_pwrite(dev, file, bytes, sizeof bytes, copy * LL_CONTROL_COPY);
         if (!rc && !(first && i == 0) && !LLADD_PLANTED(LLADD_BUG_CONTROL_SYNC))
             rc = ll_io_sync(dev, file);
         if (rc)

@@ -34,6 +34,7 @@ struct ll_control {
     bool clean;
     bool atomic_pages; /* LLADD_OPT_ATOMIC_PAGES was used since the start of redo */
     int64_t created_us;
+    unsigned written_first; /* not stored: the copy, 0 or 1, that the next write begins with */
 };
 
 /* Writes both copies and syncs each, except in a new file: there one sync covers both. */

@@ -813,8 +813,8 @@ START_TEST(an_extension_can_refuse_what_is_written_in_bulk)
 }
 END_TEST
 
-/* The first call of a clean database makes the file longer, and the process is killed. The next open
- * must not take the file's length for that of a clean close. */
+/* The first call makes the file of a clean database longer, and the process is killed. The next
+ * open must not take the length of the file for that of a clean close. */
 START_TEST(a_clean_database_is_extended_in_use)
 {
     struct lladd_inspect_info info = {.struct_size = sizeof info};

@@ -11,6 +11,7 @@
 #include "support/fixtures.h"
 #include "workload.h"
 
+#include <errno.h>
 #include <lladd/inspect.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -559,6 +560,38 @@ START_TEST(torn_pages_are_rebuilt_in_recovery)
 }
 END_TEST
 
+/* ---- the control block --------------------------------------------------------------------- */
+
+/* A power failure may destroy the copy that is being written. The next write begins with the
+ * destroyed copy, so a second power failure cannot destroy the other one. */
+START_TEST(a_damaged_copy_of_the_control_block_is_written_first)
+{
+    enum { COPY = 4096, BLOCK = 256 };
+    unsigned char noise[BLOCK];
+    size_t damaged = (size_t)_i * COPY, whole = COPY - damaged, len;
+    memset(noise, 0xee, sizeof noise);
+    fixture_init(&r, 0);
+    fixture_open(&r);
+    struct cell cell = cell_of(fixture_page(&r), 1);
+    fixture_set(&r, cell, 5);
+    fixture_crash(&r, &fault_kill);
+    fixture_file_write(&r, "control", noise, sizeof noise, damaged);
+    unsigned char *before = fixture_file(&r, "control", &len);
+    fault_device_only(r.fd, "control");
+    fault_device_fail(r.fd, 2, FAULT_PWRITEV, EIO, true);
+    ck_assert_int_ne(fixture_try_open(&r), 0);
+    fault_device_fail(r.fd, 0, 0, 0, false);
+    unsigned char *after = fixture_file(&r, "control", &len);
+    ck_assert_mem_eq(after + whole, before + whole, BLOCK);
+    ck_assert_mem_ne(after + damaged, noise, BLOCK);
+    fixture_open(&r);
+    fixture_expect(&r, cell, 5);
+    fixture_free(&r);
+    free(before);
+    free(after);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("damage");
@@ -570,6 +603,7 @@ int main(void)
     tcase_add_test(tc, a_damaged_page_is_rebuilt_online);
     tcase_add_test(tc, a_page_that_cannot_be_rebuilt_is_an_error_and_the_others_work);
     tcase_add_test(tc, torn_pages_are_rebuilt_in_recovery);
+    tcase_add_loop_test(tc, a_damaged_copy_of_the_control_block_is_written_first, 0, 2);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
