@@ -424,13 +424,17 @@ bool ll_frame_exclusive(const struct ll_frame *f)
 void ll_buffer_dirty(struct ll_buffer *b, struct ll_frame *f, lladd_lsn frontier)
 {
     LL_ASSERT(ll_frame_exclusive(f));
-    if (LL_LIKELY(lladd_atomic_load64_relaxed(&f->rec_lsn) != 0))
-        return;
+    if (LL_UNLIKELY(lladd_atomic_load64_relaxed(&f->rec_lsn) == 0))
+        ll_buffer_enter(b, f, frontier);
+}
+
+void ll_buffer_enter(struct ll_buffer *b, struct ll_frame *f, lladd_lsn rec_lsn)
+{
     if (f->image_lsn > ll_page_lsn(f->page.bytes).v && !LLADD_PLANTED(LLADD_BUG_IMAGE_HEADER)) {
         ll_page_set_lsn(f->page.bytes, lladd_lsn_of(f->image_lsn));
         ll_page_set_base(f->page.bytes, lladd_lsn_of(f->image_lsn));
     }
-    ll_buffer__enter(b, f, frontier.v);
+    ll_buffer__enter(b, f, rec_lsn.v);
 }
 
 /* ---- queries ---- */

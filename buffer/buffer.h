@@ -22,6 +22,7 @@ enum ll_fetch_state {
 struct ll_fetch {
     lladd_pageno page;
     unsigned char *bytes; /* page_size bytes; recovery does not update the checksum */
+    struct ll_frame *frame; /* of a page that the buffer manager loads */
     enum ll_fetch_state state;
     lladd_lsn dirty_since;     /* out, with DONE: the recLSN; 0: the page is not dirty */
     bool rebuilt;              /* out: the stored page is damaged; the log has rebuilt it */
@@ -170,6 +171,9 @@ bool ll_frame_exclusive(const struct ll_frame *);
  * with the frame held exclusively, before reserving the record of the change. `frontier`: the log's
  * tail, read after the frame was latched. Cannot fail. */
 void ll_buffer_dirty(struct ll_buffer *, struct ll_frame *, lladd_lsn frontier);
+/* The same for a page that was rebuilt, with the LSN of its base. A dirty page keeps the lower
+ * recLSN. */
+void ll_buffer_enter(struct ll_buffer *, struct ll_frame *, lladd_lsn rec_lsn);
 
 /* Prepares a page without a base for redo: fills it with zeros, sets LL_FRAME_BASELESS, and takes
  * it out of the dirty page table, so that the zeros are not written. The caller holds the frame

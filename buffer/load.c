@@ -31,6 +31,20 @@ void ll_buffer_clear(struct ll_buffer *b, struct ll_frame *f)
     ll_buffer__forget_dirty(b, f);
 }
 
+void ll_buffer_forget_private(struct ll_buffer *b, struct ll_frame *f)
+{
+    while (f->private_) {
+        uint32_t seen = lladd_atomic_load32(&b->events);
+        if (lladd_atomic_load64(&f->latch) & LATCH_COPIED) {
+            ll_buffer__await_event(b, seen);
+            continue;
+        }
+        if (b->cfg.evicted)
+            b->cfg.evicted(b->cfg.ctx, f);
+        f->private_ = NULL;
+    }
+}
+
 /* If recovery has changed or rebuilt the page, the frame becomes dirty. */
 static int ask_recovery(struct ll_buffer *b, struct ll_frame *f, struct ll_fetch *fetch,
                         struct lladd_error *err)
@@ -57,7 +71,7 @@ static int read_and_verify(struct ll_buffer *b, struct ll_frame *f, uint64_t n, 
                            struct lladd_error *err)
 {
     struct ll_fetch fetch = {
-        .page = lladd_page_of(n), .bytes = f->page.bytes, .damage = LLADD_ERROR_INIT};
+        .page = lladd_page_of(n), .bytes = f->page.bytes, .frame = f, .damage = LLADD_ERROR_INIT};
     int rc = redo ? 0 : ask_recovery(b, f, &fetch, err);
     if (rc != 0 || fetch.state == LL_FETCH_DONE)
         return rc;
@@ -90,8 +104,10 @@ static int fill(struct ll_buffer *b, struct ll_frame *f, uint64_t n, unsigned ho
     } else {
         bool redo = (how & LL_FIX_REDO) != 0;
         rc = read_and_verify(b, f, n, redo, err);
-        if (rc == 0 && b->cfg.loaded && !redo) /* redo may change the page, or give it a type */
+        if (rc == 0 && b->cfg.loaded)
             rc = b->cfg.loaded(b->cfg.ctx, f, err);
+        if (rc == 0 && redo) /* redo may change the page, or give it another type */
+            ll_buffer_forget_private(b, f);
         if (rc != 0)
             ll_buffer__forget_dirty(b, f);
     }
@@ -168,20 +184,6 @@ static int miss(struct ll_buffer *b, uint64_t n, unsigned how, struct ll_frame *
 }
 
 /* ---- the slow path ---- */
-
-void ll_buffer_forget_private(struct ll_buffer *b, struct ll_frame *f)
-{
-    while (f->private_) {
-        uint32_t seen = lladd_atomic_load32(&b->events);
-        if (lladd_atomic_load64(&f->latch) & LATCH_COPIED) {
-            ll_buffer__await_event(b, seen);
-            continue;
-        }
-        if (b->cfg.evicted)
-            b->cfg.evicted(b->cfg.ctx, f);
-        f->private_ = NULL;
-    }
-}
 
 static void reset_page(struct ll_buffer *b, struct ll_frame *f)
 {

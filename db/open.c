@@ -217,6 +217,8 @@ static int init_core(struct lladd_db *db, const struct lladd_options *o, struct 
     if (!rc)
         rc = lladd_mutex_init(&core->misc, LLADD_RANK_LEAF, "redo barriers and pins");
     if (!rc)
+        rc = lladd_mutex_init(&core->cut, LLADD_RANK_BUFFER - 10, "truncation of the log");
+    if (!rc)
         rc = lladd_mutex_init(&core->checkpointing, LLADD_RANK_CHECKPOINT, "checkpoint");
     if (!rc)
         rc = lladd_mutex_init(&db->wake_mutex, LLADD_RANK_LEAF + 1, "checkpointer");
@@ -276,6 +278,7 @@ static void release(struct lladd_db *db)
     lladd_cond_destroy(&db->wake);
     lladd_mutex_destroy(&db->wake_mutex);
     lladd_mutex_destroy(&core->checkpointing);
+    lladd_mutex_destroy(&core->cut);
     lladd_mutex_destroy(&core->misc);
     lladd_mutex_destroy(&core->witness_mutex);
     lladd_mutex_destroy(&core->control_mutex);

@@ -511,16 +511,18 @@ static void forget_barriers(struct ll_core *core, lladd_lsn redo)
 }
 
 /* A damaged page that was rebuilt after the flush has the LSN of its base as its recLSN. If the
- * base is below *low, this function writes the page, before the log with the base is truncated. If
- * another such page is rebuilt meanwhile, *low becomes the LSN of its base. */
-static int write_rebuilt(struct ll_core *core, lladd_lsn *low, struct lladd_error *err)
+ * base is below `low`, this function writes the page, before the log with the base is truncated. If
+ * another such page is rebuilt meanwhile, the log is kept from its base on. */
+static int cut_log(struct ll_core *core, lladd_lsn low, struct lladd_error *err)
 {
-    if (ll_buffer_dirty_min(core->buffer).v >= low->v)
-        return 0;
-    int rc = ll_buffer_flush(core->buffer, *low, err);
+    int rc = ll_buffer_dirty_min(core->buffer).v < low.v ? ll_buffer_flush(core->buffer, low, err)
+                                                         : 0;
+    if (rc)
+        return rc;
+    lladd_mutex_lock(&core->cut);
     lladd_lsn min = ll_buffer_dirty_min(core->buffer);
-    if (min.v < low->v)
-        *low = min;
+    rc = ll_log_truncate(core->log, min.v < low.v ? min : low, err);
+    lladd_mutex_unlock(&core->cut);
     return rc;
 }
 
@@ -550,10 +552,10 @@ static int truncate_log(struct ll_core *core, const struct marks *m, struct llad
     }
     if (m->undo.v < low.v && !LLADD_PLANTED(LLADD_BUG_UNDO_LATE))
         low = m->undo;
-    if (!rc)
-        rc = write_rebuilt(core, &low, err);
-    if (!rc)
-        rc = ll_log_truncate(core->log, LLADD_PLANTED(LLADD_BUG_TRUNCATE) ? m->end : low, err);
+    if (!rc && LLADD_PLANTED(LLADD_BUG_TRUNCATE))
+        rc = ll_log_truncate(core->log, m->end, err);
+    else if (!rc)
+        rc = cut_log(core, low, err);
     note_vain(core, before, need, in_vain);
     return rc;
 }

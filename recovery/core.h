@@ -288,6 +288,7 @@ struct ll_core {
     struct ll_op_catalog cat;
     struct ll_txn_table txns;
     struct lladd_mutex misc; /* redo barriers, pins, snapshots, heuristic outcomes */
+    struct lladd_mutex cut;  /* held to truncate the log, and to read it for a repair */
     struct ll_redo_barrier *barriers;
     size_t n_barriers, cap_barriers;
     size_t barriers_promised; /* calls of ll_redo_barrier_promise that have not ended */
@@ -876,8 +877,10 @@ void ll_heuristic_describe(const struct ll_heuristic *, struct lladd_heuristic_i
  * is zeros, or if the change is below `start`; otherwise the page is damaged. */
 int ll_redo_record(struct ll_core *, const struct ll_record *, struct lladd_page *, bool baseless,
                    lladd_lsn start, struct lladd_error *);
-/* Rebuilds a damaged page from all the log there is. */
-int ll_rebuild_page(struct ll_core *, struct ll_fetch *, struct lladd_error *);
+/* Rebuilds f->page, which is damaged, from all the log there is, in f->bytes. `frame` becomes dirty
+ * with the LSN of the page's base. So a later checkpoint keeps the log with the base until the page
+ * is written (cut_log). */
+int ll_rebuild_page(struct ll_core *, struct ll_frame *, struct ll_fetch *, struct lladd_error *);
 /* Rebuilds the page of a frame that is fixed exclusively, although the page is whole. *newer: the
  * result is not older than the page, and the frame has it. */
 int ll_rebuild_frame(struct ll_core *, struct ll_frame *, bool *newer, struct lladd_error *);

@@ -339,26 +339,38 @@ int ll_redo_rebuild(struct ll_core *core, struct ll_redo *redo, struct lladd_err
 
 /* ---- one page, online (BUF-2) ------------------------------------------------------------ */
 
-int ll_rebuild_page(struct ll_core *core, struct ll_fetch *f, struct lladd_error *err)
+/* Rebuilds the page from the log alone. While this thread reads the log, no checkpoint truncates
+ * it. */
+static int rebuild_from_own_log(struct ll_core *core, struct ll_frame *frame, struct ll_fetch *f,
+                                struct ll_log_cursor *cursor, bool *baseless,
+                                struct lladd_error *err)
 {
-    struct lladd_error why;
+    *baseless = true;
+    memset(f->bytes, 0, core->page_size);
+    lladd_mutex_lock(&core->cut);
+    int rc = apply_from(core, cursor, f, ll_log_oldest(core->log), baseless, NULL, NULL, err);
+    if (!rc && !*baseless)
+        ll_buffer_enter(core->buffer, frame, f->dirty_since);
+    lladd_mutex_unlock(&core->cut);
+    return rc;
+}
+
+int ll_rebuild_page(struct ll_core *core, struct ll_frame *frame, struct ll_fetch *f,
+                    struct lladd_error *err)
+{
+    struct lladd_error why = LLADD_ERROR_INIT;
     struct ll_log_cursor *cursor;
-    lladd_lsn since;
     bool baseless;
     int rc = ll_log_cursor_open(core->log, &cursor);
     if (rc)
         return ll_fail(err, rc, "out of memory for a repair");
-    do { /* a checkpoint may truncate the log that is read */
-        why = (struct lladd_error)LLADD_ERROR_INIT;
-        since = ll_log_oldest(core->log);
-        baseless = true;
-        memset(f->bytes, 0, core->page_size);
-        rc = apply_from(core, cursor, f, since, &baseless, NULL, NULL, &why);
-    } while (rc && ll_log_oldest(core->log).v != since.v);
+    rc = rebuild_from_own_log(core, frame, f, cursor, &baseless, &why);
     int asked = LLADD_NOT_FOUND;
     struct lladd_error reason = LLADD_ERROR_INIT;
     if (core->base_of && (rc ? is_of_the_page(rc) : baseless))
         asked = rebuild_from_extension(core, cursor, f, &reason);
+    if (asked == 0) /* the copy of an extension needs no base in the log */
+        ll_buffer_enter(core->buffer, frame, f->dirty_since);
     ll_log_cursor_close(cursor);
     if ((!rc && !baseless) || asked == 0)
         return 0;
@@ -385,7 +397,7 @@ static int rebuild_frame(struct ll_core *core, struct ll_frame *f, struct ll_fet
     (void)ll_fail_page(&made->damage, LLADD_CORRUPT_PAGE, made->page, "page %llu is too old",
                        (unsigned long long)made->page.v);
     ll_log_wait_published(core->log, lladd_lsn_of(had.v + 1)); /* a cursor ends where it is not */
-    int rc = ll_rebuild_page(core, made, err);
+    int rc = ll_rebuild_page(core, f, made, err);
     if (!rc)
         rc = ll_redo_check_image(core, ll_page_lsn(made->bytes), ll_view_of(&page), err);
     if (rc)

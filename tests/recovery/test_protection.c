@@ -14,6 +14,8 @@
 #include <lladd/inspect.h>
 #include <lladd/log_read.h>
 #include <lladd/records.h>
+#include <lladd/sync.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -441,6 +443,90 @@ START_TEST(a_freed_page_that_is_allocated_again_is_no_damage)
 }
 END_TEST
 
+/* Checkpoints that truncate the log while a page is repaired. */
+static struct cut {
+    lladd_pageno scratch;
+    unsigned reads; /* of the log, until the checkpoints; 0: no checkpoints */
+    unsigned done;
+    struct lladd_thread thread;
+} cut;
+
+static void write_much(void)
+{
+    for (unsigned i = 0; i < 100; i++) {
+        struct lladd_txn *txn = fixture_begin(&r);
+        ok(txn, cell_put_wide(txn, cell_of(cut.scratch, 1), i, WIDE_MAX));
+        done(lladd_commit_async(txn, NULL));
+    }
+    fixture_set(&r, cell_of(cut.scratch, 2), 1);
+}
+
+static void *cut_log(void *unused)
+{
+    enum { CUTS = 3 };
+    ok_db(&r, lladd_pin_clear(r.db, "kept", &r.err));
+    for (unsigned i = 0; i < CUTS; i++) {
+        write_much();
+        ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    }
+    __atomic_store_n(&cut.done, 1, __ATOMIC_SEQ_CST);
+    return unused;
+}
+
+/* Starts a thread that takes the checkpoints, and gives it time. It may have to wait until the page
+ * is repaired. */
+static void cut_meanwhile(void *ctx, uint64_t number, unsigned kind, const char *name)
+{
+    enum { TURNS = 20000 };
+    (void)ctx;
+    (void)number;
+    if (kind != FAULT_PREAD || strncmp(name, "log/", 4) != 0 || cut.reads == 0 || --cut.reads > 0)
+        return;
+    ck_assert_int_eq(lladd_thread_start(&cut.thread, cut_log, NULL), 0);
+    for (unsigned i = 0; i < TURNS && !__atomic_load_n(&cut.done, __ATOMIC_SEQ_CST); i++)
+        ck_assert_int_eq(sched_yield(), 0);
+}
+
+/* While a damaged page is repaired, nothing else needs the log with its base. The base must stay
+ * until the page is written, because changes after the repair need it. */
+START_TEST(the_log_is_truncated_while_a_page_is_repaired)
+{
+    enum { READS = 4 };
+    lladd_pageno page;
+    begin_case(_i);
+    r.options.log_segment_min = r.options.log_segment_max = 64u << 10;
+    r.options.checkpoint_bytes = 1u << 30;
+    fixture_open(&r);
+    fixture_pages(&r, &cut.scratch, 1);
+    ok_db(&r, lladd_pin_set(r.db, "kept", lladd_lsn_of(fixture_stats(&r).log_tail), &r.err));
+    fixture_pages(&r, &page, 1);
+    fixture_set(&r, cell_of(page, 2), 5);
+    uint64_t changed = fixture_stats(&r).log_tail;
+    write_much();
+    fixture_close(&r);
+    damage(page);
+    fixture_open(&r);
+    cut.done = 0;
+    cut.reads = READS;
+    fault_device_hook(r.fd, cut_meanwhile, NULL);
+    fixture_expect(&r, cell_of(page, 2), 5);
+    ck_assert_uint_eq(cut.reads, 0);
+    lladd_thread_join(&cut.thread);
+    fault_device_hook(r.fd, NULL, NULL);
+    fixture_set(&r, cell_of(page, 3), 7);
+    write_much(); /* would reuse the files that were cut off */
+    fixture_crash(&r, &fault_kill);
+    fixture_open(&r);
+    fixture_expect(&r, cell_of(page, 2), 5);
+    fixture_expect(&r, cell_of(page, 3), 7);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    write_much();
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    ck_assert_uint_gt(fixture_stats(&r).log_oldest, changed);
+    fixture_free(&r);
+}
+END_TEST
+
 /* ---- a log that has lost its end ----------------------------------------------------------- */
 
 #define SEGMENT "log/0000000000000008.seg"
@@ -695,6 +781,7 @@ int main(void)
     t = tcase_create("older log");
     tcase_add_loop_test(t, a_damaged_page_is_rebuilt_from_older_log, 0, 6);
     tcase_add_loop_test(t, a_page_of_an_earlier_use_is_no_base, 0, 4);
+    tcase_add_loop_test(t, the_log_is_truncated_while_a_page_is_repaired, 0, 8);
     tcase_add_loop_test(t, a_checkpoint_without_atomic_pages_trusts_no_older_write, 0, 2);
     tcase_add_loop_test(t, a_freed_page_that_is_allocated_again_is_no_damage, 0, 16);
     suite_add_tcase(s, t);
