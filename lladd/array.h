@@ -28,9 +28,9 @@ struct lladd_array;
 /** Length of the longest element: the bytes that fit on a page. */
 LLADD_API uint32_t lladd_array_element_max(const struct lladd_db *);
 
-/** Makes an array of `length` elements of `size` bytes each, all zero. Elements that were never
- *  written take no log and no page writes. LLADD_BAD_ARGUMENT for a size of 0 or more than
- *  lladd_array_element_max, LLADD_TOO_LARGE beyond 2^48 bytes. */
+/** Makes an array of `length` elements of `size` bytes each, all zero. For elements that were never
+ *  written the library logs nothing and writes no page. LLADD_BAD_ARGUMENT if `size` is 0 or
+ *  exceeds lladd_array_element_max; LLADD_TOO_LARGE if the array would exceed 2^48 bytes. */
 LLADD_API int lladd_array_create(struct lladd_txn *, uint32_t size, uint64_t length,
                                  lladd_pageno *root);
 /** Frees all pages of the array, in the transaction. Later calls on the array return
@@ -56,14 +56,15 @@ LLADD_API void lladd_array_close(struct lladd_array *);
 LLADD_API uint32_t lladd_array_element_size(const struct lladd_array *);
 /** The present number of elements, including uncommitted changes. */
 LLADD_API int lladd_array_length(struct lladd_array *, uint64_t *out, struct lladd_error *);
-/** Appends `n` zeroed elements; *first (nullable) is the index of the first. LLADD_TOO_LARGE beyond
- *  2^48 bytes. Allocates no pages: the first write of an element allocates its page and all pages
- *  before that page. */
+/** Appends `n` zeroed elements; *first (nullable) is the index of the first. LLADD_TOO_LARGE if the
+ *  array would exceed 2^48 bytes. The call allocates no pages: the first write of an element
+ *  allocates the page of that element and all pages before that page. */
 LLADD_API int lladd_array_extend(struct lladd_txn *, struct lladd_array *, uint64_t n,
                                  uint64_t *first);
 /** Removes the last `n` elements; if the array grows again, the new elements are zero. After the
- *  commit is durable, the next call that changes the length frees unused pages (shrinking by 0 is
- *  enough). LLADD_OUT_OF_RANGE if the array has fewer than `n` elements. */
+ *  commit is durable, the next call that changes the length frees unused pages; a call that shrinks
+ *  the array by 0 elements also frees them. LLADD_OUT_OF_RANGE if the array has fewer than `n`
+ *  elements. */
 LLADD_API int lladd_array_shrink(struct lladd_txn *, struct lladd_array *, uint64_t n);
 
 /** Replaces an element. LLADD_OUT_OF_RANGE if the array has no element `index`. */
@@ -79,8 +80,8 @@ LLADD_API int lladd_array_set_range(struct lladd_txn *, struct lladd_array *, ui
 /** Copies an element to `out`. */
 LLADD_API int lladd_array_get(struct lladd_array *, uint64_t index, void *out,
                               struct lladd_error *);
-/** Copies elements [first, first + n) to `out`, one page at a time. Elements on one page are as of
- *  one moment; elements on different pages may be as of different moments. */
+/** Copies elements [first, first + n) to `out`, one page at a time. The elements of one page are
+ *  copied at one moment; different pages may be copied at different moments. */
 LLADD_API int lladd_array_get_range(struct lladd_array *, uint64_t first, uint64_t n, void *out,
                                     struct lladd_error *);
 

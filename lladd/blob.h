@@ -7,19 +7,20 @@
  *
  * Small changes are logged in full. Large changes are written directly to new extents, which are
  * synced before the commit; only the blob's descriptor is logged. So a transaction that stores a
- * gigabyte writes it once. The pages that a large write replaces are kept until its commit is
- * durable. A blob is identified by its root page; a small blob is stored entirely in that page.
- * Ranges of zeros that were appended by lladd_blob_truncate or lladd_blob_create without bytes take
- * no data pages.
+ * gigabyte writes it once. The pages that a large write replaces are kept until the commit of the
+ * writing transaction is durable. A blob is identified by its root page; a small blob is stored
+ * entirely in that page. Zeros that lladd_blob_truncate appends, or with which lladd_blob_create
+ * fills a blob, take no data pages.
  *
  * A call that returns an error has changed nothing. LLADD_WRONG_TYPE if the page is not a blob's
- * root, LLADD_DESTROYED if the blob has been destroyed. A large write allocates an extent. It
- * returns LLADD_BUSY if a thread still has a freed page of that extent fixed; call it again.
+ * root, LLADD_DESTROYED if the blob has been destroyed. A large write allocates an extent. If a
+ * thread still has one of the extent's pages fixed from before that page was freed, the write
+ * returns LLADD_BUSY; the caller may repeat the write.
  *
- * A reader without isolation sees each page as of one moment. A large write is synced when its
- * transaction commits or prepares. The changes of a nested top action that ends with LLADD_NO_OP
- * stay even if the transaction is rolled back, so call lladd_bulk_sync before the end of an action
- * with a large write.
+ * A reader that holds no lock sees each page as it is at one moment, but may see two pages at
+ * different moments. A large write is synced when its transaction commits or prepares. The changes
+ * of a nested top action that ends with LLADD_NO_OP stay even if the transaction is rolled back.
+ * So, if such an action contains a large write, call lladd_bulk_sync before the end of the action.
  *
  * Threads: any number. A transaction must not write to a blob that another active transaction has
  * changed.
@@ -56,7 +57,7 @@ LLADD_API int lladd_blob_replace(struct lladd_txn *, lladd_pageno root, const vo
 LLADD_API int lladd_blob_length(struct lladd_db *, lladd_pageno root, uint64_t *out,
                                 struct lladd_error *);
 /** Copies bytes [offset, offset + len) to `out`. *got gets the number of bytes copied: less than
- *  `len` if the blob ends before offset + len. If `got` is NULL, a read beyond the end is
+ *  `len` if the blob ends before offset + len. If `got` is NULL, a read beyond the end returns
  *  LLADD_OUT_OF_RANGE. */
 LLADD_API int lladd_blob_read(struct lladd_db *, lladd_pageno root, uint64_t offset, void *out,
                               uint64_t len, uint64_t *got, struct lladd_error *);

@@ -9,9 +9,9 @@
  * numbers, strings and tuples such that this order is the order of the values. Keys have at most
  * 1000 bytes (993 with pages of 4 KiB); long values go to blobs.
  *
- * Changes are undone by key: an undo searches the key, and changes the row wherever it is at that
- * time. Any number of transactions may change the tree; splits and merges stay when the transaction
- * in which they happened is rolled back.
+ * Changes are undone by key: an undo searches the tree for the key, and changes the row in the leaf
+ * in which the search finds it. Any number of transactions may change the tree at a time. Splits
+ * and merges stay when the transaction in which they happened is rolled back.
  *
  * Leaves that have lost most of their rows are merged by later removals and splits. Their pages are
  * used for later splits of the same tree; the tree gives no page back before it is destroyed.
@@ -21,9 +21,9 @@
  * three pages at a time. A transaction must not change a key that another active transaction has
  * changed (LLADD paper, section 2.1).
  *
- * Reading needs no lock and gives no isolation. A call reads the value of one row as of one moment
- * during the call. At that moment the value may be uncommitted. With locks (lladd/lock.h) a reader
- * sees neither uncommitted values nor different moments.
+ * Reading needs no lock and gives no isolation. A call reads the value of one row as it is at one
+ * moment during the call; the value may be uncommitted. With locks (lladd/lock.h) a reader sees no
+ * uncommitted values, and the rows that it has read do not change before its transaction ends.
  *
  * A tree can be used when the transaction that has created it has committed. Before that, calls
  * return LLADD_BUSY.
@@ -86,10 +86,11 @@ LLADD_API uint32_t lladd_btree_value_size(const struct lladd_btree *);
 
 struct lladd_btree_loader;
 
-/** Begins a new tree that gets its rows in ascending order; options may be NULL. The leaves are
- *  packed. Rows are not logged; they are written to extents allocated in the transaction, except
- *  values in blobs (lladd_blob_create). An existing tree cannot be loaded, even if it is empty: a
- *  rollback of the load frees the pages, and no reader may have seen them by then. Use
+/** Begins the load of a new tree; options may be NULL. The caller adds the rows in ascending order
+ *  of the keys, and the loader fills each leaf completely. The loader does not log rows: it writes
+ *  them to extents that it allocates in the transaction. Values in blobs are written as by
+ *  lladd_blob_create. An existing tree cannot be loaded, even if it is empty: a rollback of the
+ *  load frees the loaded pages, so no reader may see these pages before the commit. Use
  *  lladd_btree_insert_many for an existing tree. Only the thread that uses the transaction may use
  *  the loader. The errors of the loader's calls are stored in the transaction. */
 LLADD_API int lladd_btree_load_begin(struct lladd_txn *, const struct lladd_btree_options *,
@@ -102,14 +103,14 @@ LLADD_API int lladd_btree_load_add(struct lladd_btree_loader *, const void *key,
                                    const void *value, size_t value_len);
 /** Writes the remaining pages, makes all pages durable, and makes the tree. Like any new tree, this
  *  tree can be used when the transaction has committed; a rollback frees all of its pages. If the
- *  call returns 0, it has released the loader. A transaction that commits before this call or
- *  lladd_btree_load_discard leaves pages allocated that belong to nothing. */
+ *  call returns 0, it has released the loader. If the transaction commits before this call or
+ *  lladd_btree_load_discard, the loader's pages stay allocated and belong to no structure. */
 LLADD_API int lladd_btree_load_finish(struct lladd_btree_loader *, lladd_pageno *root);
-/** Releases the loader, and rolls the transaction back to the call of lladd_btree_load_begin; this
- *  undoes all that the transaction has done since. If the transaction has ended, only releases the
- *  loader. LLADD_DEAD_SAVEPOINT if the transaction has released a savepoint from before the load:
- *  the loader is released, and only a rollback of the whole transaction undoes the load. NULL does
- *  nothing. */
+/** Releases the loader, and rolls the transaction back to its state at the call of
+ *  lladd_btree_load_begin. This undoes all that the transaction has done since that call. If the
+ *  transaction has ended, only releases the loader. LLADD_DEAD_SAVEPOINT if the transaction has
+ *  released a savepoint from before the load: the loader is released, and only a rollback of the
+ *  whole transaction undoes the load. NULL does nothing. */
 LLADD_API int lladd_btree_load_discard(struct lladd_btree_loader *);
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -131,8 +132,8 @@ struct lladd_btree_row {
 };
 /** Calls lladd_btree_insert for n rows in turn; faster if the keys ascend, because short rows that
  *  belong in one leaf are inserted and logged together. Stops at the first row that cannot be
- *  inserted, and returns its error. *done (nullable) gets the number of rows inserted before it,
- *  which stay inserted. */
+ *  inserted, and returns its error. *done (nullable) gets the number of rows inserted before that
+ *  row; these rows stay inserted. */
 LLADD_API int lladd_btree_insert_many(struct lladd_txn *, struct lladd_btree *,
                                       const struct lladd_btree_row *, size_t n, size_t *done);
 /** Sets the value of a key; inserts the row if the tree does not have the key. */
@@ -166,9 +167,9 @@ struct lladd_btree_query {
 LLADD_API int lladd_btree_get_many(struct lladd_btree *, struct lladd_btree_query *, size_t n,
                                    struct lladd_error *);
 
-/** Finds the first row with a key greater than `key` or, if `after` is false, not less than `key`.
- *  *len gets the length of the row's key, `buf` as much of that key as `size` allows. LLADD_END: no
- *  such row.
+/** Finds a row near `key`. If `after` is true: the first row with a key greater than `key`. If
+ *  `after` is false: the first row with a key not less than `key`. *len gets the length of the
+ *  row's key, `buf` as much of that key as `size` allows. LLADD_END: no such row.
  *
  *  This call finds the key to lock against phantoms. A transaction that reads a range locks the
  *  keys that it reads, and the key that follows the range. Each insertion and each deletion locks
@@ -185,19 +186,19 @@ LLADD_API int lladd_btree_next_key(struct lladd_btree *, const void *key, size_t
  *  callback then locks the tree and the key. */
 LLADD_API bool lladd_btree_logged_key(const struct lladd_log_entry *, lladd_pageno *root,
                                       struct lladd_span *key);
-/** The same for a record with any number of keys: returns the key with the number `which`, from 0
- *  on. Returns false if the record has no such key. A callback for lladd_participant.protect must
- *  lock all keys of the record. */
+/** As lladd_btree_logged_key, for a record with any number of keys: returns the key number `which`,
+ *  counted from 0. Returns false if the record has no such key. A callback for
+ *  lladd_participant.protect must lock all keys of the record. */
 LLADD_API bool lladd_btree_logged_key_at(const struct lladd_log_entry *, size_t which,
                                          lladd_pageno *root, struct lladd_span *key);
 
 /* ---- cursors --------------------------------------------------------------------------------- */
 
 /** Opens a cursor, before the first row. A cursor moves through the rows in order, in both
- *  directions. It holds no latch between calls. Each move finds the next row from the key of the
- *  present one, in the tree as it is at that moment. So a row that exists during the whole walk is
- *  met exactly once. A row that is inserted or removed during the walk may be met or not. The
- *  cursor sees changes of any transaction, also uncommitted ones. */
+ *  directions. It holds no latch between calls. Each move starts from the key of the present row,
+ *  and finds the next row in the tree as the tree is at that moment. So a row that exists during
+ *  the whole walk is met exactly once. A row that is inserted or removed during the walk may be met
+ *  or not. The cursor sees the changes of all transactions, also uncommitted changes. */
 LLADD_API int lladd_btree_cursor_open(struct lladd_btree *, struct lladd_btree_cursor **out,
                                       struct lladd_error *);
 /** Closes the cursor; NULL does nothing. */
@@ -207,9 +208,10 @@ LLADD_API void lladd_btree_cursor_close(struct lladd_btree_cursor *);
 LLADD_API int lladd_btree_cursor_bounds(struct lladd_btree_cursor *, const void *low,
                                         size_t low_len, const void *high, size_t high_len,
                                         struct lladd_error *);
-/* Each of the next six calls returns LLADD_END if there is no such row. The cursor is then after
- * the last row, or before the first one, and can come back. After another error it is at no row, as
- * before its first move. */
+/* Each of the next six calls returns LLADD_END if there is no such row. After a move forward that
+ * has found no row, the cursor is after the last row; after such a move backward, it is before the
+ * first row. From there the cursor can be moved back. After another error the cursor is at no row,
+ * as before its first move. */
 
 /** Moves to the first row. */
 LLADD_API int lladd_btree_cursor_first(struct lladd_btree_cursor *, struct lladd_error *);
@@ -239,7 +241,7 @@ struct lladd_btree_stats {
     size_t struct_size;
     uint64_t rows, ghosts, blobs;
     uint64_t leaves, inner, spare; /**< pages */
-    uint64_t used_bytes;           /**< of the leaves, without ghosts and unused room */
+    uint64_t used_bytes;           /**< bytes used in the leaves, without ghosts */
     uint64_t splits;               /**< since the database was opened */
     uint32_t height;               /**< levels; 1: the top node is a leaf */
     uint64_t merges;               /**< since the database was opened */

@@ -14,14 +14,15 @@
  *     ...
  *     lladd_ctable_create(txn, "parts", &o);                   once
  *     lladd_ctable_open(db, "parts", &parts, err);
- *     lladd_ctable_put(txn, parts, &key, values);              of all columns
- *     lladd_ctable_update(txn, parts, &key, changes, n);       of some
+ *     lladd_ctable_put(txn, parts, &key, values);              sets all columns
+ *     lladd_ctable_update(txn, parts, &key, changes, n);       sets some columns
  *     lladd_ctable_get(txn, parts, &key, column, buf, size, &len);
  *     lladd_ctable_cursor_open(txn, parts, columns, n, &cursor);
  *
  * In an existing row, each column has a value, which may be empty, or no value
  * (LLADD_DTABLE_ABSENT). A row may exist without any value. The columns are numbered from 0, in the
- * order of `columns` in the options.
+ * order of `columns` in the options. A *row store* stores whole packed rows. A *column store*
+ * stores the values of each column, or of each group of columns, in a layer of its own.
  * @ingroup operations
  */
 #include <lladd/dtable_managed.h>
@@ -40,7 +41,7 @@ struct lladd_ctable;
 
 /** Columns that are stored together, apart from the others. */
 struct lladd_ctable_group {
-    const char *const *columns; /**< their names */
+    const char *const *columns; /**< names of the columns */
     size_t n;
     const char *config; /**< configuration of the group's layer, which stores the plain values if
                              the group has one column, else packed rows. NULL: a linear_dtable */
@@ -48,15 +49,15 @@ struct lladd_ctable_group {
 /** Options of a new table; stored with it. */
 struct lladd_ctable_options {
     size_t struct_size;
-    const char *const *columns; /**< their names: at least 1 byte each, all different */
+    const char *const *columns; /**< column names: at least 1 byte each, all different */
     size_t n_columns;           /**< 1 to LLADD_DTABLE_COLUMNS_MAX */
-    /** Options of the managed table; the type must be given. In a row store `config` and
+    /** Options of the managed table; `type` must be given. In a row store `config` and
      *  `combine_config` must store packed rows. In a column store `combine_config` must be NULL:
      *  combines make runs with the layers of the groups. If `config` is NULL, digests make such
      *  runs too; otherwise digests use `config`, which must store packed rows. */
     struct lladd_managed_options managed;
     /** For a column store: each group has its own layer, and each column that is in no group has
-     *  its own layer. NULL, with `keys` NULL: a row store. */
+     *  its own layer. If `groups` and `keys` are both NULL, the table is a row store. */
     const struct lladd_ctable_group *groups;
     size_t n_groups;
     const char *keys; /**< for a column store: configuration of the layer that stores all keys, with

@@ -48,8 +48,8 @@ struct lladd_device_ops {
     /** Releases the file. An error means that an earlier write has failed after it returned. */
     int (*close)(struct lladd_device *, struct lladd_file *);
     /** Reads up to len bytes and returns their number, which is less than len only at the end of
-     *  the file. (If a faulty device returns fewer bytes before the end of the file, the library
-     *  compares with `size`, and reads once more.) */
+     *  the file. (Because a faulty device may return fewer bytes before the end of the file, the
+     *  library compares a short read with the file's size, and reads once more.) */
     int64_t (*pread)(struct lladd_device *, struct lladd_file *, void *buf, size_t len,
                      uint64_t off);
     /** Writes all pieces, one after the other, from offset `off` on; extends the file if necessary.
@@ -59,8 +59,8 @@ struct lladd_device_ops {
     /** Writes at the end; *off (nullable) gets the offset. */
     int (*append)(struct lladd_device *, struct lladd_file *, const void *buf, size_t len,
                   uint64_t *off);
-    /** After it has returned 0, everything written to the file before the call survives power loss.
-     *  After an error the library never syncs the file again (LOG-4). */
+    /** After `sync` has returned 0, everything written to the file before the call survives power
+     *  loss. After an error the library never syncs the file again (LOG-4). */
     int (*sync)(struct lladd_device *, struct lladd_file *);
     int (*truncate)(struct lladd_device *, struct lladd_file *, uint64_t size);
     int (*size)(struct lladd_device *, struct lladd_file *, uint64_t *out);
@@ -73,8 +73,8 @@ struct lladd_device_ops {
     int (*mkdir)(struct lladd_device *, const char *name); /**< -EEXIST if the name exists */
     int (*list)(struct lladd_device *, const char *name, lladd_list_fn *, void *ctx);
     /** Takes the database's exclusive lock on the file `name`, without waiting; creates the file if
-     *  it does not exist. -EAGAIN if a process holds the lock, also if it is this process; *owner
-     *  then gets the pid of that process, 0 if it is not known. `close` of *out releases the
+     *  it does not exist. -EAGAIN if another process or this process holds the lock; *owner then
+     *  gets the pid of that process, or 0 if the pid is not known. `close` of *out releases the
      *  lock. */
     int (*lock)(struct lladd_device *, const char *name, struct lladd_file **out, int64_t *owner);
     /** Announces that [off, off+len) will be read soon. May do nothing. Nullable */
@@ -106,8 +106,9 @@ LLADD_API int lladd_device_posix(const char *dir, bool create, struct lladd_devi
  *  process's umask are removed. A new directory gets search permission for each class (user, group,
  *  others) that has read permission for files. LLADD_BAD_ARGUMENT for bits other than read and
  *  write, or if the user class lacks read or write. A call of the device returns -ELOOP for a name
- *  that is a symbolic link, and -EPERM for anything but a plain file of this user or of the
- *  directory's owner (any owner if the mode lets group or others write). */
+ *  that is a symbolic link, and -EPERM for anything else that is not a plain file. It also returns
+ *  -EPERM for a plain file that belongs neither to this user nor to the directory's owner, unless
+ *  the mode lets group or others write. */
 LLADD_API int lladd_device_posix_mode(const char *dir, bool create, uint32_t mode,
                                       struct lladd_device **out, struct lladd_error *);
 /** A device for files in memory. The files live as long as the device, so that a test can crash a

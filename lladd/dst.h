@@ -28,9 +28,9 @@ extern "C" {
 
 /* ---- events ------------------------------------------------------------------------------ */
 
-/** A step of the library. Parentheses list the members of the event that are set; the other members
- *  are zero. For records of object classes, `op` is the class and `page` the object; for such a
- *  record LLADD_DST_APPLY comes after logging and before the change. */
+/** A step of the library. The parentheses after a step list the members of the event that are set;
+ *  the other members are zero. For records of object classes, `op` is the class and `page` the
+ *  object; for such a record LLADD_DST_APPLY comes after logging and before the change. */
 enum lladd_dst_what {
     /** Recovery enters a phase (detail: enum lladd_dst_phase). */
     LLADD_DST_PHASE = 1,
@@ -74,8 +74,8 @@ enum lladd_dst_what {
 /** Phases of lladd_open, in order; a phase with nothing to do may be skipped. */
 enum lladd_dst_phase {
     LLADD_DST_ANALYSIS = 1,
-    LLADD_DST_LOG_START,    /**< the accepted log is forced, and a new segment begins, or on a full
-                                 disk the log goes on where it ended */
+    LLADD_DST_LOG_START,    /**< the accepted log is forced; then a new segment begins or, if the
+                                 disk is full, the log continues at its end */
     LLADD_DST_DOUBLE_WRITE, /**< torn pages are restored from the double-write area */
     LLADD_DST_REDO_PAGES,
     LLADD_DST_REDO_OBJECTS,
@@ -209,9 +209,9 @@ enum lladd_bug {
         LLADD_BUGS
 };
 
-/** The number of bugs that have a bit of their own in lladd_dst.planted. The highest six bits say
- *  which of the bugs after these is planted; 0: none. So any of the first bugs can be planted
- *  together, and at most one of the others with them. */
+/** The first LLADD_BUGS_ALONE bugs each have a bit of their own in lladd_dst.planted, so any of
+ *  them can be planted together. The highest six bits say which one of the remaining bugs is
+ *  planted; 0: none of them. */
 #define LLADD_BUGS_ALONE 58
 /** The bits of a bug in lladd_dst.planted. */
 #define LLADD_BUG_MASK(bug) \
@@ -272,7 +272,7 @@ struct lladd_dst_run_stats {
     uint64_t now_ns; /**< virtual time, from 0 */
 };
 
-/** 0 or LLADD_NO_MEMORY. */
+/** Allocates stacks for the fibers of runs with this schedule. 0 or LLADD_NO_MEMORY. */
 LLADD_API int lladd_dst_fibers_new(const struct lladd_dst_schedule *,
                                    struct lladd_dst_fibers **out);
 /** Frees the fibers' stacks; NULL does nothing. No fiber may be running. */
@@ -305,7 +305,7 @@ LLADD_API uint64_t lladd_dst_now_ns(void);
 struct lladd_dst_change {
     const struct lladd_op *op;
     bool undo;                    /**< call `undo`, not `redo` */
-    struct lladd_page *page;      /**< the page before the change, also with its old page LSN */
+    struct lladd_page *page;      /**< the page as it is before the change, with its old page LSN */
     struct lladd_span bytes;      /**< the argument of `redo` or `undo` */
     lladd_lsn lsn;                /**< of the record */
     bool undoable;                /**< for an update: `undo` may have to undo the change later */
@@ -338,10 +338,11 @@ struct lladd_dst {
     struct lladd_dst_fibers *fibers;
     bool atomics; /**< set by lladd_dst_run: true if accesses to shared words are scheduling
                        points */
-    /** Set by the library: the callback, the operation and the page (LLADD_NO_PAGE: none) of the
-     *  present call of an operation's callback (`calling` true), or of the last such call. NULL: no
-     *  call so far. A signal handler in the thread may read these members to report the interrupted
-     *  call. The strings live as long as the operation. */
+    /** Set by the library when it calls a callback of an operation: the names of the callback and
+     *  of the operation, and the page (LLADD_NO_PAGE: none). `calling` is true during the call;
+     *  after the call the other members still describe it. NULL: no call so far. A signal handler
+     *  in the thread may read these members to report the interrupted call. The strings live as
+     *  long as the operation. */
     const char *callback, *op;
     uint64_t page;
     bool calling;

@@ -12,9 +12,9 @@
  * merges several tables into one; a newer table hides the rows of older ones. A *memory* table can
  * be written to.
  *
- * In a table each key is in one of three states: absent (LLADD_DTABLE_ABSENT; an older table may
- * have the key), deleted (the table has a tombstone for the key, which hides values in older
- * tables), or it has a value, which may be empty.
+ * In a table each key is in one of three states. LLADD_DTABLE_ABSENT: the table has nothing for the
+ * key; an older table may have a value. LLADD_DTABLE_TOMBSTONE: the key is deleted; the tombstone
+ * hides values in older tables. LLADD_DTABLE_FOUND: the key has a value, which may be empty.
  *
  * Authors of layers include <lladd/dtable_class.h>; docs/dtables.md describes the library's layers.
  *
@@ -209,8 +209,8 @@ LLADD_API int lladd_dtable_cursor_open(const struct lladd_dtable *, unsigned fla
                                        struct lladd_dtable_cursor **out, struct lladd_error *);
 /** Closes the cursor; NULL does nothing. The rows that it has returned are no longer valid. */
 LLADD_API void lladd_dtable_cursor_close(struct lladd_dtable_cursor *);
-/* Each of these calls moves the cursor. 0: the cursor is at a row. LLADD_END: no such row; the
- * cursor is then before the first row (prev, seek_for_prev, last) or after the last row (first,
+/* Each of the six calls below moves the cursor. 0: the cursor is at a row. LLADD_END: no such row;
+ * the cursor is then before the first row (prev, seek_for_prev, last) or after the last row (first,
  * next, seek). Before the first row, next moves to the first row; after the last row, prev moves to
  * the last row. After any other error the cursor is before the first row; but a misuse error, for
  * example a key of another type, does not move the cursor. */
@@ -342,18 +342,19 @@ LLADD_API int lladd_dtable_run_begin(struct lladd_txn *, const struct lladd_dtab
                                      struct lladd_dtable_run_builder **out);
 /** Adds a row in the state FOUND or TOMBSTONE; keys must ascend. LLADD_REJECTED if no layer can
  *  store the value. After LLADD_REJECTED or another misuse error nothing has changed, with one
- *  exception: a layer of a column_dtable that has taken the size of its values from its first value
- *  rejects a value of another size. After this LLADD_REJECTED, as after any other error, call
- *  lladd_dtable_run_discard; further calls return LLADD_BAD_STATE. */
+ *  exception: a layer of a column_dtable may take the size of all its values from the first value,
+ *  and then reject a value of another size. After this LLADD_REJECTED, as after any error that is
+ *  not a misuse error, call lladd_dtable_run_discard; further calls return LLADD_BAD_STATE. */
 LLADD_API int lladd_dtable_run_add(struct lladd_dtable_run_builder *,
                                    const struct lladd_dtable_key *,
                                    const struct lladd_dtable_value *);
 /** Adds a deleted range, from <= key < to, which hides rows of older tables; NULL: unbounded on
  *  that side. Ranges must ascend and not touch; they may be added before, between or after rows.
- *  LLADD_REJECTED, and nothing has changed, if the configuration stores no ranges: it needs a
- *  ranges_dtable as the outermost layer, or below layers that pass ranges on to it, for example a
- *  compress_dtable. LLADD_REJECTED also if the layer that stores the ranges cannot store this one;
- *  then, as after any error but a misuse error, call lladd_dtable_run_discard. */
+ *  LLADD_REJECTED if the configuration stores no ranges; then nothing has changed. A configuration
+ *  stores ranges if its outermost layer is a ranges_dtable, or if all layers above a ranges_dtable
+ *  pass ranges on, as a compress_dtable does. LLADD_REJECTED also if the layer that stores the
+ *  ranges cannot store this range; then, as after any error but a misuse error, call
+ *  lladd_dtable_run_discard. */
 LLADD_API int lladd_dtable_run_add_range(struct lladd_dtable_run_builder *,
                                          const struct lladd_dtable_key *from,
                                          const struct lladd_dtable_key *to);
@@ -400,7 +401,7 @@ struct lladd_dtable_run_info {
  *  table is not a run. */
 LLADD_API int lladd_dtable_run_info_get(const struct lladd_dtable *, struct lladd_dtable_run_info *,
                                         struct lladd_error *);
-/** Calls fn for each page of a run, including those of the descriptor. If fn does not return 0,
+/** Calls fn for each page of a run, including the pages of the descriptor. If fn does not return 0,
  *  stops and returns that value. */
 LLADD_API int lladd_dtable_run_pages(struct lladd_db *, lladd_pageno root,
                                      int (*fn)(void *ctx, lladd_pageno), void *ctx,
@@ -427,8 +428,9 @@ LLADD_API int lladd_dtable_overlay(struct lladd_db *, struct lladd_dtable *const
 /* ---- the cache of blocks --------------------------------------------------------------------- */
 
 /** Sets the size limit of this handle's block cache, which keeps blocks of runs that were read and
- *  verified. Default 64 MiB. Pinned blocks count, and so does the memory that each open run needs
- *  all the time. If open runs leave too little of `bytes`, the cache still holds four blocks. */
+ *  verified. Default 64 MiB. Pinned blocks count towards the limit, and so does the memory that
+ *  each open run needs all the time. If open runs leave too little of `bytes`, the cache still
+ *  holds four blocks. */
 LLADD_API void lladd_dtable_cache_limit(struct lladd_db *, uint64_t bytes);
 struct lladd_dtable_cache_stats {
     size_t struct_size;

@@ -51,11 +51,11 @@ extern "C" {
 struct lladd_dtable_caps {
     unsigned types;      /**< types of keys: 1u << LLADD_DTABLE_U32 and so on, or'ed */
     bool places;         /**< a row can be read by its place */
-    bool tombstones;     /**< can be stored */
+    bool tombstones;     /**< tombstones can be stored */
     bool empty;          /**< values of no bytes can be stored */
     uint64_t value_size; /**< bytes of every value, or LLADD_DTABLE_ANY_SIZE */
-    bool all_values;     /**< the only reason to reject a value is its size. `configure` sets this
-                              member; a class without `encode` gets it from its base */
+    bool all_values;     /**< the layer rejects a value only because of its size. `configure` sets
+                              this member; a class without `encode` gets it from its base */
     bool ranges;         /**< deleted ranges can be stored, by `add_range` of the class or of its
                               base; all layers above pass every call on unchanged */
     bool learned;        /**< the layer takes the size of all values from the first value of a run.
@@ -211,8 +211,8 @@ struct lladd_dtable_builder {
     struct lladd_db *db;
     struct lladd_error *error; /**< where callbacks report errors */
     struct lladd_dtable_order order;
-    uint64_t place;                    /**< of the row just added, if the layer has places. The
-                                            library counts the rows; `add` sets the place if the
+    uint64_t place;                    /**< place of the row just added, if the layer has places.
+                                            The library counts the rows; `add` sets the place if the
                                             places of the layer do not count rows */
     uint64_t mark;                     /**< mark of the row just added, if the class has `at_mark`;
                                             set by `add` */
@@ -406,8 +406,8 @@ enum lladd_dtable_where {
 LLADD_API int lladd_dtable_go(struct lladd_dtable_cursor *, enum lladd_dtable_where,
                               const struct lladd_dtable_key *, struct lladd_error *);
 
-/** `cursor` may be moved instead of another cursor, the led cursor, in either direction. At places
- *  [from, to) both cursors show the same rows, as long as *word does not change. */
+/** A caller may move `cursor` instead of another cursor, the led cursor, in either direction. At
+ *  places [from, to) both cursors show the same rows, as long as *word does not change. */
 struct lladd_dtable_lead {
     struct lladd_dtable_cursor *cursor;
     uint64_t from, to;
@@ -497,10 +497,10 @@ struct lladd_dtable_class {
                     struct lladd_dtable_pin pins[2], struct lladd_dtable_interval *out,
                     struct lladd_error *);
 
-    /** columns_at, lookup_columns and cursor_columns read some columns of a packed row, for a class
-     *  that can do this without reading the whole row: at a place, by key, and at the class's
-     *  cursor. *state gets the row's state. If a class has columns_at, a cursor reads only the
-     *  requested columns. */
+    /** The next three callbacks read some columns of a packed row, for a class that can do this
+     *  without reading the whole row: `columns_at` reads the row at a place, `lookup_columns` the
+     *  row of a key, `cursor_columns` the row at the class's cursor. *state gets the row's state.
+     *  If a class has `columns_at`, a cursor reads only the requested columns. */
     int (*columns_at)(const struct lladd_dtable *, uint64_t place,
                       const struct lladd_dtable_columns *, enum lladd_dtable_state *state,
                       struct lladd_error *);

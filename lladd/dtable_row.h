@@ -11,8 +11,9 @@
  *
  *     u8  low 4 bits: version (1); high 4 bits: 0, 1 or 2 if each end has 1, 2 or 4 bytes
  *     u16 n: number of columns up to the last column that has a value
- *     n bits, in whole bytes, lowest bit first: whether the column has a value
- *     n ends of values, relative to the start of the first value; without a value: the previous end
+ *     n bits, in whole bytes, lowest bit first: bit i says whether column i has a value
+ *     n ends of values, relative to the start of the first value; the end of a column without a
+ *       value is the previous end
  *     the values
  *
  * See docs/disk-format.md. The functions that read packed rows tolerate any bytes. Any thread.

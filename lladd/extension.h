@@ -122,11 +122,11 @@ LLADD_API int lladd_txn_now_get(struct lladd_txn *, struct lladd_txn_now *out);
 struct lladd_log_entry;
 /** For lladd_extension.base_of: redoes a record of an archived log on a copy of a page. `record`:
  *  its `len` bytes, as they are in the log at `lsn`, in a segment with this incarnation. `page`:
- *  page_size bytes. *empty: the copy has no contents yet; then only a record that formats the page,
- *  or an image, is redone, and clears *empty. A record with an LSN at or below the page LSN changes
- *  nothing. A copy that is changed gets its checksum. LLADD_CORRUPT_LOG: the bytes are no such
- *  record, or the record does not change this page. LLADD_CORRUPT_PAGE: the change before this one
- *  is not in the copy. Any thread. */
+ *  page_size bytes. If *empty is true, the copy has no contents yet: then the call redoes only an
+ *  image or a record that formats the page, and clears *empty. A record with an LSN at or below the
+ *  page LSN changes nothing. A copy that is changed gets its checksum. LLADD_CORRUPT_LOG: the bytes
+ *  are no such record, or the record does not change this page. LLADD_CORRUPT_PAGE: the copy lacks
+ *  the page's change that precedes this record. Any thread. */
 LLADD_API int lladd_page_redo(struct lladd_db *, lladd_pageno, const void *record, size_t len,
                               lladd_lsn lsn, uint64_t incarnation, void *page, bool *empty,
                               struct lladd_error *);
@@ -208,9 +208,9 @@ LLADD_API int lladd_log_credit(struct lladd_txn *, lladd_op_id, unsigned count);
 #define LLADD_NO_OP UINT32_MAX
 
 /** Instead of an operation's id: page images. The first logged change of a page that was written
- *  with lladd_bulk_write logs an image of the page, too. lladd_update takes the log space for the
- *  image itself. For lladd_update_page, take it beforehand with lladd_log_credit_all; log space for
- *  records does not count. A rollback logs no image and needs no space for it. */
+ *  with lladd_bulk_write logs an image of the page, too. lladd_update reserves the log space for
+ *  the image. The caller of lladd_update_page reserves it beforehand with lladd_log_credit_all; log
+ *  space for records does not count towards it. A rollback logs no images. */
 #define LLADD_PAGE_IMAGE (UINT32_MAX - 1)
 
 /** `count` records for which to reserve log space. op LLADD_NO_OP: the records that end nested top
@@ -246,8 +246,9 @@ LLADD_API int lladd_nta_end(struct lladd_txn *, struct lladd_action *, lladd_op_
 LLADD_API int lladd_nta_abort(struct lladd_txn *, struct lladd_action *);
 
 /** A mechanism of the LLADD paper (section 2.4) that is cheaper than a nested top action: first log
- *  the logical inverse as an undo-only record, then make redo-only updates, after each of which the
- *  data is consistent. The operation's compensate must be idempotent and restartable (OP-5). */
+ *  the logical inverse as an undo-only record, then make redo-only updates. The data must be
+ *  consistent after each of these updates. The operation's compensate must be idempotent and
+ *  restartable (OP-5). */
 LLADD_API int lladd_log_undo_only(struct lladd_txn *, lladd_op_id, const void *undo, size_t len);
 /** As lladd_update, but without undo, whatever the operation's undo kind: the undo bytes are not
  *  logged. */
@@ -262,8 +263,8 @@ struct lladd_token {
 };
 /** Logs a record for an object that is not a page. A number below 2^48 - 1 identifies the object.
  *  The caller then changes the object and calls lladd_object_applied, before its next call on the
- *  transaction. Until then lladd_object_applied_lsn is not above the record's LSN. *lsn gets the
- *  record's LSN. */
+ *  transaction. Until the call of lladd_object_applied, lladd_object_applied_lsn is not above the
+ *  record's LSN. *lsn gets the record's LSN. */
 LLADD_API int lladd_log_object(struct lladd_txn *, const struct lladd_object_class *,
                                uint64_t object, struct lladd_span redo, struct lladd_span undo,
                                struct lladd_token *, lladd_lsn *lsn);

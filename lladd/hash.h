@@ -5,17 +5,18 @@
  * @file
  * @brief Linear hash tables (LLADD paper, section 4.1).
  *
- * A table maps byte strings to byte strings; keys and values have a fixed length or any length. It
- * grows and shrinks by one bucket at a time, with h_n(x) = h(x) mod 2^n. The hash function h is
- * keyed with a random secret of the table, so that an attacker cannot choose keys that collide.
- * Long keys and values go to blobs.
+ * A table maps byte strings to byte strings. The keys of a table have either one fixed length or
+ * any length, and so have the values. A table grows and shrinks by one bucket at a time, with
+ * h_n(x) = h(x) mod 2^n. The hash function h is keyed with a random secret of the table, so that an
+ * attacker cannot choose keys that collide. Long keys and values go to blobs.
  *
  * A flag of lladd_hash_open chooses how changes are undone; the flag does not change the layout on
  * disk:
  *
- *  - LLADD_HASH_LOGICAL, the default: an undo searches the key, and changes the element wherever it
- *    is at that time. Any number of transactions may change the table; splits and merges stay when
- *    the transaction in which they happened is rolled back.
+ *  - LLADD_HASH_LOGICAL, the default: an undo searches the table for the key, and changes the
+ *    element on the page on which the search finds it. Any number of transactions may change the
+ *    table at a time. Splits and merges stay when the transaction in which they happened is rolled
+ *    back.
  *  - LLADD_HASH_PHYSICAL: changes are undone byte by byte. This is the intermediate design of the
  *    LLADD paper, and the baseline of its comparison. Only one active transaction may have changed
  *    the table; a second one gets LLADD_BUSY. The table grows and does not shrink.
@@ -25,13 +26,13 @@
  * paper, section 2.1).
  *
  * Reading needs no lock and gives no isolation. A call reads the key and the value of one element
- * as of one moment during the call, whatever their length and whatever other transactions do
- * meanwhile. At that moment the value may be uncommitted: its transaction may still replace the
- * value, or abort. Two elements, or two calls, may show different moments. With locks
- * (lladd/lock.h) a reader sees neither uncommitted values nor different moments. If other
- * transactions keep replacing a value while a reader reads it from its blob, after some attempts
- * the reader holds the latch of the element's page while it reads the blob; writers of that page
- * wait meanwhile.
+ * as they are at one moment during the call, whatever their length and whatever other transactions
+ * do meanwhile. At that moment the value may be uncommitted: the transaction that has written the
+ * value may still replace it, or abort. Two elements, or the results of two calls, may be from
+ * different moments. With locks (lladd/lock.h) a reader sees no uncommitted values, and the
+ * elements that it has read do not change before its transaction ends. If other transactions keep
+ * replacing a value while a reader reads it from its blob, after some attempts the reader holds the
+ * latch of the element's page while it reads the blob; writers of that page wait meanwhile.
  * @ingroup operations
  */
 #include <lladd/lladd.h>
@@ -77,11 +78,11 @@ LLADD_API int lladd_hash_destroy(struct lladd_txn *, lladd_pageno root);
  *  takes time, log and memory for `pages` pages, or, if that is more, for one bucket with its
  *  overflow pages and one page of each of its blobs. A blob with more pages than the call may free
  *  is truncated from its end, over several calls. From the first call on, all other calls on the
- *  table return LLADD_DESTROYED, also lladd_hash_open, except lladd_hash_destroy and
- *  lladd_hash_destroy_pages. After the first commit the table cannot be used again, not even after
- *  a crash: the program must destroy the rest, by this call or by lladd_hash_destroy. Keep the name
- *  that leads to the root page until the table is gone. If a call is rolled back, the pages that it
- *  has freed are in use again. No other thread may use the table. LLADD_BUSY as for
+ *  table, including lladd_hash_open, return LLADD_DESTROYED; the exceptions are lladd_hash_destroy
+ *  and lladd_hash_destroy_pages. After the first commit the table cannot be used again, not even
+ *  after a crash: the program must destroy the rest, by this call or by lladd_hash_destroy. Keep
+ *  the name that leads to the root page until the table is gone. If a call is rolled back, the
+ *  pages that it has freed are in use again. No other thread may use the table. LLADD_BUSY as for
  *  lladd_hash_destroy, and while another transaction that has called lladd_hash_destroy_some for
  *  the table is open or in doubt. LLADD_DESTROYED: nothing is left. */
 LLADD_API int lladd_hash_destroy_some(struct lladd_txn *, lladd_pageno root, uint64_t pages,
@@ -124,10 +125,10 @@ struct lladd_hash_element {
     const void *value;
     size_t value_len;
 };
-/** Calls lladd_hash_insert for n elements in turn. In a table with fixed lengths it meanwhile
+/** Calls lladd_hash_insert for n elements in turn. In a table with fixed lengths the call meanwhile
  *  prefetches the pages of later elements into the processor's cache. Stops at the first element
  *  that cannot be inserted, and returns its error. *done (nullable) gets the number of elements
- *  inserted before it, which stay inserted. */
+ *  inserted before that element; these elements stay inserted. */
 LLADD_API int lladd_hash_insert_many(struct lladd_txn *, struct lladd_hash *,
                                      const struct lladd_hash_element *, size_t n, size_t *done);
 /** Sets the value of a key; inserts the key if the table does not have it. */
@@ -215,7 +216,7 @@ struct lladd_hash_stats {
     size_t struct_size;
     uint64_t elements, buckets, pages, overflow_pages, ghosts, blobs;
     uint64_t splits, merges; /**< since the database was opened */
-    uint32_t longest_chain;  /**< pages */
+    uint32_t longest_chain;  /**< pages of the bucket with the most pages */
 };
 /** Fills as much as out->struct_size says. Reads every bucket. */
 LLADD_API int lladd_hash_stats_get(struct lladd_hash *, struct lladd_hash_stats *,

@@ -58,7 +58,7 @@ enum lladd_log_end {
     LLADD_LOG_END_DAMAGED = 4  /**< at a damaged place in a part of the log that was durable */
 };
 
-/** Numbers about a database. LSNs and bytes of log are payload bytes. */
+/** Numbers about a database. LSNs and amounts of log are in bytes of payload. */
 struct lladd_inspect_info {
     size_t struct_size;
     /* the control block */
@@ -88,11 +88,12 @@ struct lladd_inspect_info {
     uint64_t pages;
     uint64_t page_file_bytes;
     /* what the next open would do */
-    uint64_t analysis_records;         /**< from the checkpoint to the end */
-    uint64_t redo_records, redo_bytes; /**< from the redo start to the end; 0 after a clean close */
-    uint64_t redo_page_records;        /**< redo_records that change pages */
+    uint64_t analysis_records;         /**< records from the checkpoint to the log's end */
+    uint64_t redo_records, redo_bytes; /**< log from the redo start to the log's end; 0 after a
+                                            clean close */
+    uint64_t redo_page_records;        /**< those of redo_records that change pages */
     uint64_t redo_pages;               /**< number of different pages in redo_page_records */
-    uint64_t commits;                  /**< from the checkpoint to the end */
+    uint64_t commits;                  /**< commits from the checkpoint to the log's end */
     uint64_t losers;                   /**< transactions that the next open would roll back */
     uint64_t in_doubt;                 /**< prepared transactions */
     uint64_t undo_log_bytes; /**< an estimate of the undo work: bytes of the losers' records since
@@ -118,8 +119,8 @@ typedef int lladd_inspect_file_fn(void *ctx, const char *name, uint64_t bytes);
 LLADD_API int lladd_inspect_files(struct lladd_inspect *, lladd_inspect_file_fn *, void *ctx,
                                   struct lladd_error *);
 
-/** A transaction that has written records and, by the log, has neither committed nor been rolled
- *  back. */
+/** A transaction that has written records and, according to the log, has neither committed nor been
+ *  rolled back. */
 struct lladd_inspect_txn {
     lladd_lsn id, last;
     bool system, prepared;
@@ -217,7 +218,8 @@ struct lladd_inspect_page {
     lladd_lsn lsn, base;
     const char *type; /**< name of the page type; NULL: not in the catalogue */
     uint32_t type_version;
-    enum lladd_page_use use; /**< its use in the allocation bitmap as redo will leave it */
+    enum lladd_page_use use; /**< the page's use in the allocation bitmap as it will be after
+                                  redo */
     bool use_known;          /**< false: the allocation bitmap cannot be read */
 };
 /** Reads a page. LLADD_OUT_OF_RANGE beyond the end of the file. A damaged page is not an error of

@@ -40,8 +40,8 @@ extern "C" {
 
 #define LLADD_JOURNAL_NAME_MAX 255u /**< bytes of a tag's name */
 #define LLADD_JOURNAL_OWNER_MAX 63u /**< bytes of the name of a tag's owner */
-/** Most bytes of a record besides the entry: an entry of lladd_log_object_max less this many bytes
- *  always fits. */
+/** Most bytes that a record has besides its entry. So an entry of lladd_log_object_max() -
+ *  LLADD_JOURNAL_HEAD_MAX bytes always fits into a record. */
 #define LLADD_JOURNAL_HEAD_MAX 21u
 
 /** Registers the journal, before lladd_open. It may be registered several times. A database that

@@ -119,9 +119,10 @@ struct lladd_options {
     /** Size of the log buffer, a power of two up to 2^30. A record is at most a quarter of it.
      *  lladd_open refuses less than 16 pages. It also refuses a size if a registered operation can
      *  reserve more than five eighths of the size in one call of lladd_log_credit
-     *  (lladd_op.record_max, record_pages, credit_max); the error says which size is needed. The
-     *  library allocates a larger buffer if recovery has to undo a long lladd_log_object record, or
-     *  to repeat a long name, that an earlier run logged with a larger buffer. Default 8 MiB */
+     *  (lladd_op.record_max, record_pages, credit_max); the error says which size is needed. An
+     *  earlier run with a larger buffer may have logged a lladd_log_object record or a name that is
+     *  too long for this size. If recovery has to undo such a record, or to log such a name again,
+     *  the library allocates a larger buffer. Default 8 MiB */
     uint64_t log_ring_bytes;
     uint64_t log_segment_min; /**< size of the first log segment, a power of two from 4096. Default
                                     1 MiB */
@@ -133,11 +134,12 @@ struct lladd_options {
      *  how much is needed (128 KiB with pages and segments of 4 KiB). Default 4 GiB; UINT64_MAX: no
      *  limit */
     uint64_t log_limit_bytes;
-    /** A checkpoint is taken after this much log, to bound recovery. Default: four times the bytes
-     *  of the dirty pages or, if that is more, of the pages that were logged as images since the
-     *  last checkpoint; at most 512 MiB and an eighth of log_limit_bytes, but never less than 64
-     *  MiB. A checkpoint of the background thread is complete after at most half as much log again,
-     *  because it spreads its writes */
+    /** A checkpoint is taken after this much log, to bound the duration of recovery. Default: four
+     *  times the bytes of the dirty pages, or four times the bytes of the pages that were logged as
+     *  images since the last checkpoint, if that is more. The default is never more than 512 MiB or
+     *  an eighth of log_limit_bytes, except that it is never less than 64 MiB. The background
+     *  thread spreads the writes of a checkpoint over time, but completes the checkpoint before
+     *  half as much log again has been written */
     uint64_t checkpoint_bytes;
     uint32_t redo_threads; /**< number of threads for redo, each with a share of the pages; at most
                                     half of the pages that the cache can hold. A handle without
@@ -252,8 +254,8 @@ struct lladd_txn_options {
 #define LLADD_TXN_OPTIONS_INIT_SIZE sizeof(struct lladd_txn_options)
 #define LLADD_TXN_OPTIONS_INIT LLADD_SIZED_INIT(lladd_txn_options)
 
-/** Begins a transaction; writes nothing until its first update. `options` may be NULL.
- *  LLADD_BAD_STATE if the thread holds a page. */
+/** Begins a transaction, which writes nothing to the log before its first update. `options` may be
+ *  NULL. LLADD_BAD_STATE if the thread holds a page. */
 LLADD_API int lladd_begin(struct lladd_db *, const struct lladd_txn_options *,
                           struct lladd_txn **out, struct lladd_error *);
 /** Commits; returns 0 when the transaction is as durable as its `durability` requires. Consumes the
@@ -273,8 +275,8 @@ LLADD_API int lladd_commit_async(struct lladd_txn *, lladd_lsn *out);
  *  and no mutex that a callback may take. lladd_log_force runs no callbacks. LLADD_BAD_ARGUMENT
  *  beyond the log's end. */
 LLADD_API int lladd_wait_durable(struct lladd_db *, lladd_lsn, struct lladd_error *);
-/** Rolls back. Never fails for lack of space or memory (REC-3). Consumes the handle as lladd_commit
- *  does. */
+/** Rolls the transaction back. Never fails for lack of space or memory (REC-3). Consumes the handle
+ *  as lladd_commit does. */
 LLADD_API int lladd_abort(struct lladd_txn *);
 /** Makes a savepoint. A savepoint takes no log; it takes memory until it is released or becomes
  *  invalid (OP-6), or until the transaction ends. */

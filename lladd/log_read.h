@@ -100,8 +100,9 @@ struct lladd_pinner {
                         (lladd_inspect_pinners: the global id); for "undo": the bytes
                         reserved and the number of transactions */
 };
-/** Returns the pinner with the smallest LSN, or "undo". If even a new checkpoint would free no log,
- *  "page" and "checkpoint" do not count. Any thread. `kind` is a static string. */
+/** Returns the pinner with the smallest LSN, or the pinner of kind "undo". Pinners of the kinds
+ *  "page" and "checkpoint" do not count if even a new checkpoint would free no log. Any thread.
+ *  `kind` is a static string. */
 LLADD_API int lladd_log_pinner(struct lladd_db *, struct lladd_pinner *, struct lladd_error *);
 
 #ifdef __cplusplus

@@ -8,12 +8,12 @@
  * A page file is divided into groups of lladd_extent_max() + 1 pages. The first page of a group is
  * its allocation bitmap (in the first group it is the second page, because the first page is the
  * root page). Allocating and freeing are part of the caller's transaction, like any update: an
- * abort undoes them. A freed page is allocated again only when the freeing commit is durable, so
- * that the page's contents can be recovered until then. With relaxed durability, freed pages may
- * wait for a long time until the commit is durable. If the waiting pages are at least a quarter of
- * the file (the quarter counts as at least 4 MiB and at most 64 MiB), an allocation that finds no
- * free page syncs the log instead of extending the page file. An allocation also syncs the log
- * before it returns LLADD_NO_SPACE.
+ * abort undoes them. A freed page waits until the freeing commit is durable, so that the page's
+ * contents can be recovered until then; only afterwards is the page allocated again. With relaxed
+ * durability this wait may be long. If the waiting pages are at least a quarter of the file (the
+ * quarter counts as at least 4 MiB and at most 64 MiB), an allocation that finds no free page syncs
+ * the log instead of extending the page file. An allocation also syncs the log before it returns
+ * LLADD_NO_SPACE.
  *
  * Threads: all calls may run concurrently on one database; one thread at a time uses a transaction.
  * Two open transactions must not free or format the same page.
@@ -72,7 +72,7 @@ enum {
  *  With LLADD_EXTENT_BULK or LLADD_EXTENT_RAW the call also calls lladd_redo_barrier for the pages,
  *  so that they can be written in bulk and no old copy of them is cached. An extent that is
  *  allocated in a system transaction stays allocated if the user's transaction, during which the
- *  system transaction ran, is rolled back. LLADD_BAD_ARGUMENT for a length of 0 or more than
+ *  system transaction ran, is rolled back. LLADD_BAD_ARGUMENT if n is 0 or greater than
  *  lladd_extent_max; LLADD_BUSY if a thread still has an old copy of a page fixed. */
 LLADD_API int lladd_extent_alloc(struct lladd_txn *, uint64_t n, unsigned flags,
                                  lladd_pageno *first);

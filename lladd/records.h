@@ -80,8 +80,8 @@ LLADD_API int lladd_slotted_format(struct lladd_txn *, lladd_pageno, uint64_t ow
  *  lladd_slotted_max. */
 LLADD_API int lladd_slotted_alloc(struct lladd_txn *, lladd_pageno, const void *bytes, size_t len,
                                   unsigned tag, struct lladd_rid *out);
-/** Frees a record. LLADD_OUT_OF_RANGE if the record does not exist, also in all following calls
- *  with a lladd_rid. */
+/** Frees a record. This call and all following calls with a lladd_rid return LLADD_OUT_OF_RANGE if
+ *  the record does not exist. */
 LLADD_API int lladd_slotted_free(struct lladd_txn *, struct lladd_rid);
 /** Replaces contents, length and tag of a record; logs the bytes that differ. LLADD_PAGE_FULL if
  *  the page has too little space. */

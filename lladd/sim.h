@@ -169,8 +169,9 @@ LLADD_API int lladd_sim_heuristic_forget(struct lladd_sim *, struct lladd_db *,
  *  the transaction commits. Call it after the calls of the step and before the transaction's next
  *  call. */
 LLADD_API int lladd_sim_note(struct lladd_sim *, struct lladd_txn *, const void *bytes, size_t len);
-/** The next read of this page from the page file gives wrong bytes, once; the file is right. Only
- *  the workload calls this, before the page is in the cache. Recoveries read right bytes. */
+/** The next read of this page from the page file returns wrong bytes, once; the bytes in the file
+ *  stay right. Only the workload calls this, before the page is in the cache. Recoveries read right
+ *  bytes. */
 LLADD_API void lladd_sim_misread(struct lladd_sim *, lladd_pageno);
 
 /* ---- backups and archives (lladd/ship.h) --------------------------------------------------- */
@@ -186,10 +187,10 @@ LLADD_API struct lladd_archive *lladd_sim_archive(void);
  *  use them (lladd_backup_options.world), or the workload is not deterministic. */
 LLADD_API const struct lladd_environment *lladd_sim_world(void);
 /** While the store is away, each of its calls returns LLADD_STORE_FAILED and makes no device call.
- *  A recovery finds the store there. */
+ *  During a recovery the store is not away. */
 LLADD_API void lladd_sim_store_away(bool away);
-/** While the store is full, each put returns LLADD_NO_SPACE and makes no device call. A recovery
- *  finds room. */
+/** While the store is full, each put returns LLADD_NO_SPACE and makes no device call. During a
+ *  recovery the store is not full. */
 LLADD_API void lladd_sim_store_full(bool full);
 
 /* ---- exploring --------------------------------------------------------------------------- */
@@ -325,7 +326,7 @@ struct lladd_sim_report {
     /* Only set by lladd_sim_interleave: */
     uint64_t schedules;   /**< runs of the workload; 0: the workload had one thread */
     uint64_t recordings;  /**< runs with device calls or promises that no earlier run had */
-    uint64_t turns;       /**< most places in one run where another thread could go on */
+    uint64_t turns;       /**< most places in one run where another thread could have gone on */
     uint32_t preemptions; /**< most preemptions in a run */
 };
 

@@ -59,7 +59,7 @@ struct lladd_thread {
     bool started;
 };
 
-/** 0 or LLADD_NO_MEMORY. `name` must live as long as the mutex. */
+/** Initialises a mutex: 0 or LLADD_NO_MEMORY. `name` must live as long as the mutex. */
 LLADD_API int lladd_mutex_init(struct lladd_mutex *, uint32_t rank, const char *name);
 /** Destroys a mutex that no thread holds. */
 LLADD_API void lladd_mutex_destroy(struct lladd_mutex *);
@@ -73,7 +73,7 @@ LLADD_API void lladd_mutex_unlock(struct lladd_mutex *);
 /** Debug builds: true if the calling thread holds the mutex. Release builds: always true. */
 LLADD_API bool lladd_mutex_mine(const struct lladd_mutex *);
 
-/** 0 or LLADD_NO_MEMORY. */
+/** Initialises a condition variable: 0 or LLADD_NO_MEMORY. */
 LLADD_API int lladd_cond_init(struct lladd_cond *);
 /** Destroys a condition variable on which no thread waits. */
 LLADD_API void lladd_cond_destroy(struct lladd_cond *);
@@ -236,16 +236,17 @@ static inline void lladd_atomic_fence(void)
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 /** Plain writes after this call become visible after the atomic writes before this call. Use it for
- *  data with a version that optimistic readers check. Takes no instruction on processors that keep
- *  the order of writes. (Not used with ThreadSanitizer, which does not support fences.) */
+ *  data with a version that optimistic readers check. The call needs no instruction on processors
+ *  that keep the order of writes. (Not used with ThreadSanitizer, which does not support
+ *  fences.) */
 static inline void lladd_atomic_writes_follow(void)
 {
 #ifndef __SANITIZE_THREAD__
     __atomic_thread_fence(__ATOMIC_RELEASE);
 #endif
 }
-/** Loads after this call are not moved before loads that came before it, also plain ones. Use it in
- *  optimistic readers that do not read with lladd_atomic_copy64. (Not used with
+/** No load after this call, not even a plain one, is moved before a load that precedes the call.
+ *  Use it in optimistic readers that do not read with lladd_atomic_copy64. (Not used with
  *  ThreadSanitizer.) */
 static inline void lladd_atomic_reads_end(void)
 {
