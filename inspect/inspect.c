@@ -35,12 +35,12 @@
 
 #define DIR_FILES "files"
 
-/* The view of a database in use is taken again until damage is certain: LOOKS views had an
- * unchanged control block, and damage in the same place as the view before. After LOOKS_MAX views
- * the damage is reported in any case. */
+/* The view of a database in use is taken again until damage is certain. Damage is certain if the
+ * control block stayed unchanged during LOOKS views, and each of these views found damage in the
+ * same place as the view before it. After LOOKS_MAX views the damage is reported in any case. */
 enum { LOOKS = 4, LOOKS_MAX = 32 };
-/* Size of the log's ring, which bounds the longest record to a quarter of it. Nothing is appended,
- * so no ring is allocated. */
+/* Size of the log's ring; a record is at most a quarter of it. Nothing is appended, so no ring is
+ * allocated. */
 #define RING_BYTES (64ull << 20)
 #define MEMORY_DEFAULT (32ull << 20)
 

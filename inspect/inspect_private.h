@@ -13,7 +13,7 @@
 /* A transaction that has not ended in the part of the log read so far. */
 struct ll_inspect_txn {
     struct lladd_inspect_txn seen;
-    bool row;           /* the checkpoint's transaction table has it */
+    bool row;           /* the checkpoint's transaction table contains the transaction */
     bool doubt_known;   /* the transaction's prepare record was read */
     uint64_t log_bytes; /* bytes of its scanned records, and the undo reserve in its row: an
                          * estimate of what undo reads */

@@ -13,8 +13,8 @@
  *     unless the page was freed after that record
  *   - a page with an LSN at which the log has no record about it: its contents belong to another
  *     page or database
- *   - a page without the page LSN that the first record of redo expects: recovery will fail at this
- *     page, unless the log has a base of it
+ *   - a page that does not have the page LSN that the first record of redo expects: recovery will
+ *     fail at this page, unless the log has a base of it
  *
  * The files of a database in use change while they are read: pages are written, log is truncated,
  * and log files are recycled. So a page that looks damaged is read again before it is reported, and
@@ -252,8 +252,8 @@ static const char *why_outdated(struct ll_verify *c, uint64_t page, const unsign
     return NULL;
 }
 
-/* Is there no record about the page at its page LSN? *by: the operation of that record, if it is
- * registered. */
+/* True if the log has no record about this page at the page's LSN. *by: the operation of that
+ * record, if it is registered. */
 static bool is_foreign(struct ll_verify *c, uint64_t page, const unsigned char *bytes,
                        const struct lladd_op **by)
 {

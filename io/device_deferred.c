@@ -9,7 +9,7 @@
  * it has returned 0, callers must not rely on any write being durable, nor on the order in which
  * writes become durable. After ll_io_settle the device passes every call on. If ll_io_settle
  * returns an error, the remaining postponed syncs are never done, not even at close. A later call
- * does nothing; the 0 that it returns does not mean that anything is durable.
+ * of ll_io_settle then does nothing and returns 0, which does not mean that anything is durable.
  *
  * Before ll_io_settle, closing a file does its postponed sync. The ll_io_settle or close that does
  * a postponed sync returns the error of the sync. If there is no memory to record a debt, the sync
@@ -66,7 +66,7 @@ static size_t find(const struct deferred_device *d, const struct lladd_file *fil
     return i;
 }
 
-/* False: no memory. Under the latch. */
+/* Records a debt. False: no memory. Under the latch. */
 static bool note(struct deferred_device *d, struct lladd_file *file, const char *directory)
 {
     if (find(d, file, directory) < d->debts.len)

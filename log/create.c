@@ -129,8 +129,8 @@ static int fill_new(struct ll_log *log, struct ll_log__seg *seg, bool zeros_too,
     return rc ? fail_create(err, rc, "make a log segment in", name) : 0;
 }
 
-/* Renames a dead file durably to <first>.new. From then on a gap that its header declares does not
- * count. */
+/* Renames a dead file durably to <first>.new. From then on the log ignores a gap that the header of
+ * this file declares. */
 static int take_over(struct ll_log *log, uint64_t first, struct ll_log__seg *old,
                      struct lladd_error *err)
 {

@@ -408,9 +408,9 @@ uint64_t ll_log__whole_from(const struct ll_log__segments *segs)
     return from;
 }
 
-/* Requires that the chain does not reach down to lsn. Blames the damaged segment that may hold the
- * records below the chain. If there is none, the chain ends above a hole, and files below the hole
- * may exist. */
+/* Returns the error for a chain that does not reach down to lsn. The error names the damaged
+ * segment that may hold the records below the chain. If no segment is damaged, the chain ends above
+ * a hole; files below the hole may exist. */
 static int fail_reach(const struct ll_log__segments *segs, uint64_t lsn, struct lladd_error *err)
 {
     uint64_t from = ll_log__whole_from(segs);

@@ -142,7 +142,8 @@ static int write_published(struct ll_log *log, uint64_t lsn, uint64_t end, uint6
     return 0;
 }
 
-/* Writes until `written` has passed lsn (0: what is published), and releases the write mutex. */
+/* Writes until `written` has passed lsn (lsn 0: writes all published records), and releases the
+ * write mutex. */
 static int write_locked(struct ll_log *log, uint64_t lsn, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;

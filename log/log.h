@@ -65,10 +65,10 @@ int ll_log_open(const struct ll_log_config *, const struct ll_log_start *, struc
  * Spans point into the reader's buffer and are valid only during the call. */
 typedef int ll_log_visit(void *ctx, const struct ll_record *, struct lladd_error *);
 /* Reads and verifies the log from start.from and finds its end (LOG-3). The log ends at the first
- * bad record, unless that record is known to have been durable: then LLADD_CORRUPT_LOG. Any of
- * three things proves it: a watermark or clean end in the control file, a watermark in a seal (even
- * a seal after the damage), or a later segment that names a cut (the end of the log before it)
- * above the bad record. Writes nothing. */
+ * bad record, unless that record is known to have been durable: then LLADD_CORRUPT_LOG. Each of
+ * three things proves that a record was durable: a watermark or clean end in the control file, a
+ * watermark in a seal (even a seal after the damage), or a later segment that names a cut (the end
+ * of the log before it) above the bad record. Writes nothing. */
 int ll_log_scan(struct ll_log *, ll_log_visit *, void *ctx, struct lladd_error *);
 /* Makes the log ready to append. After an unclean stop: rewrites and syncs the accepted records
  * above the newest known watermark (REC-4), then continues in a new segment with a header that
@@ -179,8 +179,8 @@ uint64_t ll_log_limit_for(uint64_t segment_min, uint64_t segment_max, uint64_t c
  * than a quarter of the ring is credit. Cheap. */
 void ll_log_credit_trim(struct ll_log *, struct ll_credit *);
 
-/* Makes the credit idle. True: it is at most 1/64 of the ring, and an idle caller may keep it.
- * (Other threads cannot use the disk space of a credit that is kept.) */
+/* Makes the credit idle. True: the credit is at most 1/64 of the ring, and an idle caller may keep
+ * it. (Other threads cannot use the disk space of a credit that is kept.) */
 bool ll_log_credit_may_rest(const struct ll_log *, struct ll_credit *);
 
 /* Reserves `bytes` more bytes of untouched segments for records that must not fail for lack of disk

@@ -55,7 +55,7 @@ struct ll_record {
                             to undo */
     uint64_t page;       /* page (or object) number below 2^48 - 1, or LLADD_NO_PAGE */
     uint32_t op;         /* number of the name in the catalogue, below 2^16; 0 if none */
-    uint32_t depth;      /* number of top actions and compensations that it is inside of (REC-5) */
+    uint32_t depth;      /* number of top actions and compensations around the record (REC-5) */
     uint8_t kind;        /* enum ll_record_kind */
     uint8_t flags;
     uint32_t size;          /* with header and padding; set by the log; the next record begins at

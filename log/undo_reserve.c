@@ -5,12 +5,12 @@
  * Normally the log does not continue after a crash in a segment that was written to (LOG-1), and on
  * a full disk no new segment can be made. But the files of *untouched* segments can always be
  * reused. The undo reserve therefore consists of space in untouched segments: those above the
- * segment from which credit is granted. undo_left counts their unreserved bytes, in eighths: a free
- * byte adds 8, and a reserved byte takes 9, of which one eighth is for the seals between the CLRs.
- * When credit moves on to the next segment, undo_left loses the bytes of that segment. Credit for
- * users moves on only if the slack (below) stays free, and credit for owed records only if
- * undo_left does not become negative. Credit for reserved records may always move on, because these
- * records consume the reserve; undo_left may then become negative.
+ * segment from which credit is granted. undo_left counts their unreserved bytes, in eighths of a
+ * byte: a free byte adds 8 eighths, and a reserved byte takes 9. The ninth eighth is for the seals
+ * between the CLRs. When credit moves on to the next segment, undo_left loses the bytes of that
+ * segment. Credit for users moves on only if the slack (below) stays free, and credit for owed
+ * records only if undo_left does not become negative. Credit for reserved records may always move
+ * on, because these records consume the reserve; undo_left may then become negative.
  *
  * Slack. A compensation that a crash interrupts is undone and logged again, and no space is
  * reserved for this. Users (callers without owed or reserved records) therefore cannot reserve the

@@ -5,9 +5,9 @@
  * process, and a test can control each database: it can make the n-th allocation fail, stop the
  * clock, or stop a thread at a named point. This file also creates errors.
  *
- * All three functions of an allocator are used, or none: with only `alloc` of the application,
- * memory would be returned to the wrong heap. lladd_open refuses an incomplete allocator;
- * ll_env_init uses malloc instead of it.
+ * The library uses all three functions of an allocator, or none: if only `alloc` came from the
+ * application, memory would be returned to the wrong heap. lladd_open refuses an incomplete
+ * allocator; ll_env_init uses malloc instead of such an allocator.
  *
  * Threads. The struct is constant after ll_env_init. Its functions must allow concurrent calls.
  */

@@ -10,9 +10,9 @@
  * is stored outside the table.
  *
  * Memory comes from the env. Only put and reserve can return an error, and a call that does has
- * changed nothing. After reserve(n), every put returns 0 that leaves at most n entries in the map.
- * A caller that must not get an error later therefore calls reserve first (API-1). Pointers into
- * the map are valid until the next put, remove or reserve.
+ * changed nothing. After reserve(n), a put returns 0 if it leaves at most n entries in the map. A
+ * caller that must not get an error later therefore calls reserve first (API-1). Pointers into the
+ * map are valid until the next put, remove or reserve.
  *
  * Threads: the map has no latch; its owner excludes concurrent calls.
  */

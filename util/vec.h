@@ -4,7 +4,7 @@
 /*
  * A growing array of elements of one size. Elements move when the array grows, so pointers to them
  * are valid until the next push, append or reserve. Only these three calls can fail; a call that
- * fails has changed nothing. After reserve(n), every push or append succeeds that leaves at most n
+ * fails has changed nothing. After reserve(n), a push or append succeeds if it leaves at most n
  * elements in the array.
  *
  * Threads: the array has no latch; its owner excludes concurrent calls.
