@@ -6,10 +6,10 @@
  * page. Element i is on page i / n of the sequence, where n is the number of elements that fit a
  * page's body. lladd.set, lladd.set.long and lladd.set_range change them like other bytes.
  *
- * (A1) Pages below the root page's field `formatted` are formatted. The others have no contents;
- * their elements read as zeros. A write to such a page formats the pages up to it and a few more.
- * Nested top actions do this; in the transaction that creates the array, ordinary updates do it
- * (extents.h).
+ * (A1) Pages below the root page's field `formatted` are formatted. Other pages have no contents,
+ * and the elements on them read as zeros. A write to such a page formats the pages up to it and a
+ * few more. Nested top actions do this; in the transaction that creates the array, ordinary updates
+ * do it (extents.h).
  *
  * (A2) Elements at or above the length may have any contents: shrinking changes only the length,
  * so its undo is one word. Extending the array writes zeros there, with undo.

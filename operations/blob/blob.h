@@ -35,7 +35,7 @@ extern const struct lladd_extension ll_operations__blob_extension;
 /* The state of an open database. */
 struct ll_blobs {
     uint32_t first_op;  /* atomic; id of the first operation, 0: not looked up yet */
-    uint64_t bulk_from; /* atomic; writes of so many bytes to data pages, or more, are not logged */
+    uint64_t bulk_from; /* atomic; a write of this many bytes or more to data pages is not logged */
 };
 
 static inline struct ll_blobs *ll_blobs_of(struct lladd_db *db)
@@ -153,7 +153,8 @@ struct ll_blob_run {
 int ll_operations__blob_find(struct lladd_db *, lladd_pageno root, uint64_t i, uint64_t max,
                              struct ll_blob_run *, struct lladd_error *);
 
-/* The place of data page i's entry; creates missing index pages. */
+/* The place of a data page's entry. ll_operations__blob_place finds the place for data page i, and
+ * creates missing index pages. */
 struct ll_blob_place {
     lladd_pageno node; /* the root, or an index page of level 1 */
     uint64_t where;    /* role of the node; 0: the root */

@@ -3,8 +3,8 @@
  *
  * A change of a row is one update of its leaf. The writer descends without latches; `prepare`
  * checks under the leaf's latch that the leaf covers the key, and either drafts the record or
- * returns why it cannot. In the second case the writer goes right, begins again, reserves the key,
- * or makes room; then it tries again. */
+ * returns why it cannot. In the second case the writer follows the right link, begins again at the
+ * top, reserves the key, or makes room; then the writer tries again. */
 #include "operations/btree/tree.h"
 
 #include <lladd/blob.h>
@@ -128,7 +128,7 @@ static int change(struct bt_change *c)
 
 /* ---- putting --------------------------------------------------------------------------------- */
 
-/* Remembers the leaf if the row is its last one and the leaf is the tree's last one. */
+/* Remembers the leaf if it is the last leaf of the tree and the row is the last row of the leaf. */
 static inline void hint(struct bt_change *c)
 {
     struct ll_btree_tree *t = c->tree;
@@ -239,8 +239,9 @@ static uint32_t alike(struct bt_change *c, const struct lladd_btree_row *r, size
     return i;
 }
 
-/* Inserts the first rows by one record, if enough of them belong into the leaf c->page, and it has
- * room for them and no entries with their keys. *done: how many it has inserted. */
+/* Inserts the first rows by one record, if enough of them belong into the leaf c->page. The leaf
+ * must have room for these rows, and no entries with their keys. *done: how many it has
+ * inserted. */
 static int insert_rows(struct bt_change *c, const struct lladd_btree_row *r, size_t n, size_t *done)
 {
     struct bt_rows rows = {c, r, alike(c, r, n), 0}, *args = &rows;

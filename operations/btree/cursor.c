@@ -4,10 +4,11 @@
  * never fall (BUF-6) and a node page stays a node page (BPT-5). Otherwise the cursor descends again
  * from its present key.
  *
- * Neighbouring keys: the key that follows k is k and a byte 0; no key is between them. before(k) is
- * such that no key of a tree is between before(k) and k. If the last byte of k is 0, before(k) is k
- * without it. Otherwise before(k) is k with its last byte less one, followed by bytes 255 up to a
- * length that no key has. So a move back is a descent too, and needs no links to the left. */
+ * Neighbouring keys. The smallest key greater than k is k followed by a byte 0. before(k) is a key
+ * less than k, such that no key of a tree lies between before(k) and k. If the last byte of k is 0,
+ * before(k) is k without this byte. Otherwise before(k) is k with its last byte less one, followed
+ * by bytes 255 up to a length that no key has. So a move back is a descent too, and needs no links
+ * to the left. */
 #include "operations/btree/tree.h"
 
 #include <lladd/optimistic.h>
@@ -99,7 +100,8 @@ static struct bt_key after(struct lladd_btree_cursor *c, struct bt_key key)
     return k;
 }
 
-/* A key that is not less than any key before this one. false: there is none. */
+/* *out gets a key that is not less than any key before this one. False: no key is before this
+ * one. */
 static bool before(struct lladd_btree_cursor *c, struct bt_key key, struct bt_key *out)
 {
     *out = copy_key(c, key);

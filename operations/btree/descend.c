@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Descents from the top node to the node that covers a key. Inner nodes are read without a latch
- * (lladd/optimistic.h), or with one shared latch at a time if that fails. A descent holds no page
- * when it looks at the next one, so the next one may have been split meanwhile. Then the key is at
- * or after that node's high fence, and the right link leads to the key's node. The next page may
- * also have become another node. The page's level, flags or low fence show that, and the descent
- * begins again. Node pages stay node pages of their tree (BPT-5), so nothing else can be there. */
+ * (lladd/optimistic.h), or with one shared latch at a time if that fails. Between two nodes a
+ * descent holds no latch, so the next node may be split before the descent reads it. Then the key
+ * is at or after the high fence of that node, and the right link leads to the key's node. The page
+ * may also have become another node of the tree. Then the page's level, flags or low fence do not
+ * fit the key, and the descent begins again. The page cannot have become anything else, because
+ * node pages stay node pages of their tree (BPT-5). */
 #include "operations/btree/tree.h"
 
 #include <lladd/optimistic.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The free list of a tree: closed node pages, from the root page on, linked by their right links. A
- * merge leaves the page of its right node as the left node's spare page; `give` moves it to the
- * list. A split takes its spare page from the list (`take`) before it allocates one. The pages are
- * freed when the tree is destroyed (BPT-5).
+ * merge makes the page of its right node the spare page of the left node; `give` then moves that
+ * page to the list. A split that needs a spare page takes one from the list (`take`), and allocates
+ * a page only if the list is empty. The pages are freed when the tree is destroyed (BPT-5).
  *
  * A move changes the node's spare page and the head of the list: two pages. The move is a nested
  * top action that is closed with LLADD_NO_OP while both pages are latched. So

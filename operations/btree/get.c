@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Lookups. Short values are read without a latch (lladd/optimistic.h), others under the leaf's
  * shared latch. A value in a blob is read without a latch on the leaf. As in
- * operations/hash/read.c, it is valid if afterwards the row still refers to the same blob, and the
- * blob's root page has the same version. After some attempts it is read under the leaf's latch, so
- * that no writer can replace it meanwhile. */
+ * operations/hash/read.c, such a value is valid if after the read the row still refers to the same
+ * blob, and the blob's root page still has the same version. After some failed attempts, the value
+ * is read under the leaf's latch, so that no writer can replace it meanwhile. */
 #include "operations/btree/tree.h"
 #include "operations/blob/blob.h"
 

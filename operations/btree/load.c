@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Loading: a new tree from rows that ascend. All levels are built at once, from the left. A node is
- * complete when its next row would not fit; only then are its high fence and its right link known,
- * and the next node gets its page. Complete nodes are written without logging (lladd/bulk.h),
- * in extents of each level.
+/* Loading builds a new tree from rows in ascending order of their keys. All levels are built at
+ * once, from the left. A node is complete when its next row would not fit; only then are its high
+ * fence and its right link known, and the next node gets its page. Complete nodes are written
+ * without logging (lladd/bulk.h), in extents of each level.
  *
  * A load always makes a new tree, because of BPT-5: a page that has become a node stays one until
  * the tree is destroyed. The rollback of a load frees the pages of its nodes, so these nodes must

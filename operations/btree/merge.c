@@ -1,32 +1,37 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Merges: a node takes over what the node to its right has, and that page becomes free.
+/* Merges: the entries of a node move to the node on its left, and the page of the emptied node
+ * becomes free.
  *
- * When: a removal leaves a ghost that is reserved until its transaction has ended, so the leaf that
- * it makes empty cannot be merged at once. A leaf waits in a list in memory when a removal, or the
- * undo of an insertion, has left it with no row, or with rows in only a quarter of its slots. The
- * next removal that adds a leaf to the list, and a split that finds no free page, take up to two
- * leaves from it, the oldest first. Such a leaf first loses the ghosts that have no reservation.
- * Then it is merged with its right and its left neighbour while that is possible. If a merge leaves
- * the parent with few children, the parent is merged with its neighbours in the same way. Then two
- * children that had different parents have one parent, and are merged if possible. If the first
- * ghost of a leaf is reserved, the leaf goes back to the end of the list. A crash loses the list.
- * Leaves that were in it remain until a neighbour is merged, or until they get rows again.
+ * When: a removal leaves a ghost, which stays reserved until the removing transaction has ended. So
+ * a leaf that the removal leaves without rows cannot be merged at once. A list in memory has the
+ * leaves that wait for a merge. A leaf is added to the list when a removal, or the undo of an
+ * insertion, has left it with no row, or with rows in only a quarter of its slots. The next removal
+ * that adds a leaf to the list takes up to two leaves from the list, the oldest first; so does a
+ * split that finds no free page. Such a leaf first loses the ghosts that have no reservation. Then
+ * the leaf is merged with its right and its left neighbour while that is possible. If a merge
+ * leaves the parent with few children, the parent is merged with its neighbours in the same way.
+ * Then two children that had different parents have one parent, and are merged if possible. If the
+ * first ghost of a leaf is reserved, the leaf goes back to the end of the list. A crash loses the
+ * list. The leaves that were in the list remain until a neighbour is merged, or until they get rows
+ * again.
  *
  * Which nodes: two nodes are merged under the following conditions.
  *   - One parent names both nodes, next to each other, and the left node's right link names the
  *     right node. So there is no split between them that the parent does not know of.
- *   - Both together, with ghosts and unused room, take at most half a page. So the node has room
- *     for half a page of new rows before it is split again. Or the right node has no entries at
- *     all, and is not the last one of its level.
+ *   - Either both together, with ghosts and unused room, take at most half a page. So the merged
+ *     node has room for half a page of new rows before it is split again. Or the right node has no
+ *     entries at all, and is not the last node of its level.
  *   - Neither node has a spare page. If one has, that page is first moved to the free list.
  * Rows of open transactions, ghosts, and reserved room move as they are: undo finds them by key,
- * and a reservation names the key. The leftmost node of a level is never the right one of a pair,
- * so it stays (tree.c: a former top node is the leftmost one). The tree does not lose height.
+ * and a reservation names the key. The leftmost node of a level is never the right node of a pair,
+ * so no merge removes it. (A former top node is the leftmost node of its level: tree.c.) The tree
+ * does not lose height.
  *
  * How: parent, left and right are latched exclusively, in this order, with log space for all
  * records. Then:
  *
- *   unindex  The parent loses the right node, which is reached by the left one's right link.
+ *   unindex  The parent loses its entry for the right node. The left node's right link still leads
+ *            to the right node.
  *   widen    The left node gets the entries, the high fence and the right link of the right one.
  *            The right page is the left node's spare page: now the merge has happened.
  *   close    The right page is no node any more.
@@ -38,11 +43,11 @@
  * left node's spare page.
  *
  * Late readers: a descent, a hint, or insert_many may still have the number of the merged page. If
- * it finds a closed page there, it begins again at the top. If the page has become another node
- * since, the level and the fences tell whether that node has the key (BPT-5). A cursor compares
- * page LSNs. A thread that has split a node and has not yet told the parent checks under the
- * parent's latch that the page still is that node (split.c), and a merge holds that latch. Splits,
- * merges and that check latch downward and to the right. */
+ * that page is closed, the search begins again at the top. If the page has become another node
+ * since, its level and its fences say whether that node has the key (BPT-5). A cursor compares page
+ * LSNs. A thread that has split a node and has not yet told the parent checks under the parent's
+ * latch that the page still is that node (split.c); a merge holds that latch, too. Splits, merges
+ * and this check latch pages downward and to the right. */
 #include "operations/btree/tree.h"
 
 #define AT_ONCE 2u    /* leaves that a call takes from the list */
@@ -165,7 +170,7 @@ static bool has_spare(struct merge *m, const struct lladd_page *node)
     return true;
 }
 
-/* Logs the merge, under the three latches. slot: the right node's in the parent. */
+/* Logs the merge, under the three latches. `slot`: the slot of the right node in the parent. */
 static int join(struct merge *m, struct lladd_page *parent, struct lladd_page *left,
                 struct lladd_page *right, uint32_t slot)
 {
@@ -283,8 +288,8 @@ static int merge_one(struct merge *m, bool *merged)
 }
 
 /* Merges the key's leaf, and then the nodes above it, with their neighbours while that is possible.
- * If two inner nodes are merged, the last child of the left one and the first child of the right
- * one may be merged now. */
+ * After a merge of two inner nodes, the last child of the left node and the first child of the
+ * right node may be merged, too. */
 static int merge_all(struct merge *m)
 {
     uint32_t highest = 0; /* the highest level to be tried */

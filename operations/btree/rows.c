@@ -7,8 +7,9 @@
  *   mark     redo u16 slot, u8 is a ghost   no undo: compensates remove, and put of a new row
  *   restore  redo u16 slot, entry           no undo: compensates put over a row or reserved ghost
  *
- * The slot of a put of a key that has no entry has 32768 added. Such a put of a short row without a
- * blob is logged in a shorter form, which is the most frequent record of a growing tree:
+ * If the key of a put has no entry yet, the record has the number of the slot plus 32768. Such a
+ * put of a short row without a blob is logged in a shorter form, which is the most frequent record
+ * of a growing tree:
  *
  *   insert   redo u16 slot, u16 key         undo (logical) u32 root, key
  *            length, key, value
@@ -19,10 +20,10 @@
  *            u16 key length, u16 value      key length, key
  *            length, key, value
  *
- * Undo finds the row by its key, in whatever leaf the row is by then. Undo needs no room (REC-3,
- * BPT-3): a removed row leaves a ghost that keeps the row's bytes, and a shorter value leaves the
- * room of the longer one. No other change gets these bytes while the transaction may roll back
- * (tree.c, reservations). */
+ * Undo finds the row by its key, even if the row has moved to another leaf. Undo needs no room
+ * (REC-3, BPT-3): a removed row leaves a ghost that keeps the row's bytes, and a shorter value
+ * leaves the room of the longer one. No other change gets these bytes while the transaction may
+ * roll back (tree.c, reservations). */
 #include "operations/btree/tree.h"
 
 #include <lladd/log_read.h>

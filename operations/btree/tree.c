@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* B+trees in memory. txn.c has what a transaction keeps of them.
+/* B+trees in memory. txn.c has what is kept for each transaction.
  *
  * Each tree has one struct ll_btree_tree, created at first use and kept until the database is
  * closed, so that a rollback finds it without allocating memory. `top` is the top node and its
@@ -8,8 +8,8 @@
  *
  * A transaction reserves a key (operations/shared/reservation.c) before it removes the key's row,
  * before it replaces a reserved ghost, and before it makes a value shorter. A reservation is the
- * root page's number and 18 bits of the key's hash. It does not name the slot, because slots move.
- * It covers other keys with the same bits too, which does no harm.
+ * root page's number and 18 bits of the key's hash. The reservation does not name the slot, because
+ * slots move. It also covers other keys with the same bits, which does no harm.
  *
  * A tree cannot be used before its creation has committed: splits stay when a transaction rolls
  * back, and would keep pages of a tree that is gone. */
@@ -92,8 +92,8 @@ void ll_btree__set_sizes(struct ll_btree_tree *t, uint32_t key_size, uint32_t va
     t->loaded = true;
 }
 
-/* Claims the tree before it is in the list. So a thread that finds it there sees that its creation
- * has not committed. */
+/* Claims the tree before adding it to the list. So a thread that finds the tree in the list sees
+ * that the tree's creation has not committed. */
 int ll_btree__new_tree(struct lladd_txn *txn, struct ll_btrees *b, lladd_pageno root,
                        const struct lladd_btree_options *o, struct ll_btree_tree **out)
 {
@@ -143,9 +143,9 @@ static int destroyed(const struct ll_btree_tree *t, struct lladd_error *err)
                                              (unsigned long long)t->root.v));
 }
 
-/* Reads the root page and publishes the top. Under `loading`. It publishes under the root page's
- * latch: a thread that makes the tree higher holds it exclusively, so an older top cannot overwrite
- * a newer one. */
+/* Reads the root page and publishes the top node in memory. Under `loading`. The function publishes
+ * while it holds the root page's latch. A thread that makes the tree higher holds this latch
+ * exclusively, so an older top node cannot overwrite a newer one. */
 static int load(struct ll_btree_tree *t, uint64_t *out, struct lladd_error *err)
 {
     struct lladd_page *p;

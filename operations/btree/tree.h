@@ -299,9 +299,9 @@ struct bt_index {
     lladd_pageno child;
 };
 
-/* The left node of a merge takes over what the right one has. */
+/* A merge: the left node gets the entries of the right node. */
 struct bt_widen {
-    lladd_pageno page; /* the right one, which becomes the left one's spare page */
+    lladd_pageno page; /* the right node's page, which becomes the left node's spare page */
     struct bt_fill right;
 };
 /* The contents of a node as bytes of a record. fill_read checks only the lengths, fill_fine
@@ -317,7 +317,7 @@ void ll_btree__fill_write(unsigned char *to, const struct bt_fill *);
 
 /* ---- shrink.c -------------------------------------------------------------------------------- */
 
-/* Bytes that the left node needs, its header included, if it takes over the right one's. */
+/* Bytes that the left node needs, its header included, if it gets the entries of the right node. */
 uint32_t ll_btree__together(const unsigned char *left, const unsigned char *right, uint32_t size);
 /* Bytes of the slots and the entries, with ghosts and unused room. */
 static inline uint32_t bt_held_bytes(const unsigned char *page, uint32_t size)
@@ -390,8 +390,8 @@ int ll_btree__want_spare(struct lladd_txn *, struct ll_btree_tree *, struct bt_k
 int ll_btree__want_root_spare(struct lladd_txn *, struct ll_btree_tree *);
 /* Makes room in the leaf for an entry with this key and `need` bytes, its slot included. */
 int ll_btree__make_room(struct lladd_txn *, struct ll_btree_tree *, struct bt_key, uint32_t need);
-/* A right link has led on at this level: enters the key's node in its parent, if that has not been
- * done. */
+/* Called after a descent has followed a right link at this level: enters the key's node in its
+ * parent, unless the parent has it already. */
 int ll_btree__complete(struct lladd_txn *, struct ll_btree_tree *, struct bt_key, uint32_t level);
 /* Releases the log credit taken for a change (BUF-3). */
 int ll_btree__put_down(struct lladd_txn *, const struct ll_btree_tree *, int rc);

@@ -46,7 +46,7 @@ static int visit(struct walk *w, struct lladd_view v, struct lladd_error *err)
     return 0;
 }
 
-/* Finds the node that the fence begins, because after a merge the next page may not be the next
+/* Finds the node that begins with w->fence, because after a merge the next page may not be the next
  * node any more. Continues after that node if it has been visited. */
 static int find_again(struct walk *w, struct lladd_error *err)
 {

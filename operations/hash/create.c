@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Creating tables, and handles. Only the creating transaction may use a new table until it has
- * committed. */
+/* Creating tables, and handles. Until the creating transaction has committed, no other transaction
+ * may use the new table. */
 #include "operations/hash/table.h"
 
 #include <string.h>

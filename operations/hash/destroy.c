@@ -2,11 +2,11 @@
 /* Destroying a table, at once or in steps.
  *
  * A step is part of its transaction and rolls back with it. Each step frees pages of the run (the
- * table's extent sequence), the lowest first. If pages are left, it writes into the root page that
- * the table is destroyed (HR_STATE) and how many pages are freed (HR_GONE). The last step also
- * frees the chain of extents and the root page. The overflow pages and blobs of a bucket are freed
- * together with its head page; until then, all that may have changed is that blobs have become
- * shorter. Between two steps, and after a crash between them, only destroy calls and
+ * table's extent sequence), the lowest first. If pages are left, the step writes into the root page
+ * that the table is destroyed (HR_STATE) and how many pages have been freed (HR_GONE). The last
+ * step also frees the chain of extents and the root page. The overflow pages and blobs of a bucket
+ * are freed together with its head page; until then, all that may have changed is that blobs have
+ * become shorter. Between two steps, and after a crash between them, only destroy calls and
  * lladd_hash_destroy_pages can use the table.
  *
  * A blob that is too long for a step is truncated from its end, in this step and the following

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Finds the page of a key's bucket, and follows the bucket's chain. The number of buckets in memory
- * gives the page of a key, and the page says whether it is the right one. If it is not, the number
- * was outdated (a split, a merge or a rollback has changed it) or wrong, and the thread reads it
- * again. */
+ * gives the page of a key, and the contents of the page say whether it is the right page. If it is
+ * not, the number of buckets in memory was wrong, or outdated because a split, a merge or a
+ * rollback has changed it. Then the thread reads the number of buckets again. */
 #include "operations/hash/table.h"
 
 #include <string.h>

@@ -9,11 +9,11 @@
  * overflow pages, it searches the chain with the head page latched. If there is no room, it makes
  * room first.
  *
- * Logical undo finds the key wherever it is at that time (undo.c). It logs at most one record,
- * which has no undo, and does nothing if the change is already undone, so recovery can repeat it.
- * It needs no room: a removal leaves a ghost with all its bytes, and a shorter value leaves slack.
- * While the change may still be rolled back, no entry of another key gets that space (table.c,
- * reservations).
+ * Logical undo searches the table for the key (undo.c). The undo logs at most one record, which has
+ * no undo, and does nothing if the change is already undone; so recovery can repeat the undo. Undo
+ * needs no room: a removal leaves a ghost with all its bytes, and a shorter value leaves slack.
+ * While the change may still be rolled back, no entry of another key gets the space of the ghost or
+ * the slack (table.c, reservations).
  *
  * A transaction that has the table alone (table.c) uses physical undo. With fixed lengths, the
  * record has the slot before and after the change. Otherwise the change is made on a copy of the
@@ -25,8 +25,9 @@
 
 #include <string.h>
 
-/* The share of a page that its elements take decides: more than 4/5 asks for a split, at most 1/4
- * for a merge. Less than 1/2, on a page of a chain, asks for a shorter chain. */
+/* The share of a page that its elements take decides on the next step. If the share is more than
+ * 4/5, a split is needed; if it is at most 1/4, a merge. If it is less than 1/2 on a page of a
+ * chain, the chain should be shortened. */
 #define SPLIT_NUM 4
 #define SPLIT_DEN 5
 #define MERGE_DEN 4
@@ -415,8 +416,8 @@ static inline int grown(struct hb_change *c, bool physical)
     return __builtin_expect(fine, 1) ? 0 : split_or_clear(c, physical);
 }
 
-/* Finds the key's bucket and prefetches its page, to overlap the miss with the work before the
- * lookup. */
+/* Finds the key's bucket and prefetches its page, so that the cache miss overlaps with the work
+ * before the lookup. */
 static inline int aim(struct hb_change *c, const void *key, size_t key_len, struct lladd_error *err)
 {
     uint64_t n;

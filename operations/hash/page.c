@@ -33,7 +33,8 @@
  *   slot     redo u16 slot, entry or u16 0   undo (page) the same: for a table of one transaction
  *   bytes    redo runs of bytes              undo (page) the same: bytes.c
  *
- * hash.c says why mark and restore need no undo; split.c says it for format, narrow and widen. */
+ * hash.c says why mark and restore need no undo; split.c says why format, narrow and widen need
+ * none. */
 #include "operations/hash/table.h"
 
 #include <lladd/log_read.h>

@@ -27,9 +27,10 @@
  * of the transaction.
  *
  * Ghosts with a reservation move too (table.c); others are dropped. The mutex `shape` lets one
- * thread at a time split, merge or rebuild. A thread that does not get it at once skips a split,
- * a merge or a shortening; only to make room does it wait. Latches are taken in the order lower
- * bucket, higher bucket, root page; a page of a chain is latched while its bucket's head is. */
+ * thread at a time split, merge or rebuild. A thread that does not get `shape` at once skips the
+ * split, the merge or the shortening; it waits for `shape` only if it must make room. A thread
+ * latches the lower bucket first, then the higher bucket, then the root page; it latches a page of
+ * a chain only while it holds the head of the bucket. */
 #include "operations/hash/table.h"
 
 #include <string.h>

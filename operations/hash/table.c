@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Hash tables in memory. txn.c has what a transaction keeps of them.
+/* Hash tables in memory. txn.c has what is kept for each transaction.
  *
  * Each table has one struct ll_hash_table, created at first use and kept until the database is
  * closed, so that a rollback finds it without allocating memory. Lookups use its number of
@@ -16,11 +16,11 @@
  * is the root page's number and 18 bits of the key's hash, so it covers other keys with the same
  * bits too, which does no harm.
  *
- * A transaction has a table alone (`owner`) until it ends, if it has created the table, changed
- * it with physical undo, or begun to destroy it. Its changes are then undone byte by byte,
- * splits included. A transaction that has changed a table with logical undo is counted in
- * `changers` until it ends. Its undo looks for keys, so until then no other transaction may have
- * the table alone. */
+ * A transaction has a table alone (`owner`) until it ends, if it has created the table, changed it
+ * with physical undo, or begun to destroy it. Its changes are then undone byte by byte, splits
+ * included. A transaction that has changed a table with logical undo is counted in `changers` until
+ * the transaction ends. The undo of this transaction searches the table for keys, so until then no
+ * other transaction may have the table alone. */
 #include "operations/hash/table.h"
 
 #include <string.h>

@@ -15,8 +15,8 @@
  * Each step is an ordinary update of one slotted page in the caller's transaction (slotted_page.c).
  * Contents are stored before the stub that points to them, and freed after the stub is gone. A
  * reader without isolation may follow a stub to a slot that the contents have left. The reader
- * therefore checks that the home's address in the slot is the home that it came from; if not, it
- * starts again.
+ * therefore checks that the address in the slot is that of the home from which the reader came. If
+ * it is not, the reader starts again.
  *
  * A cursor walks through the inventory in order, and through each page by slots. It follows stubs
  * and skips MOVED, so it returns each record once, at its home, even if the contents move

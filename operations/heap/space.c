@@ -348,8 +348,8 @@ static int candidate(struct lladd_txn *txn, struct ll_operations *ops, struct ll
     return rc;
 }
 
-/* The page had no room. If its ghosts and slack may become enough room, a later pass may visit it
- * again; otherwise lowers its hint. */
+/* The page had too little room. If the ghosts and slack of the page may later give enough room,
+ * keeps the page's hint, so that a later pass visits the page again. Otherwise lowers the hint. */
 static int disappointed(struct lladd_txn *txn, struct ll_operations *ops, struct lladd_heap *h,
                         const struct ll_pool_page *p, uint32_t need,
                         const struct ll_slotted_state *s)

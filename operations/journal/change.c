@@ -101,7 +101,8 @@ static bool undo_half(struct lladd_txn *txn, lladd_savepoint_id sp)
     return true;
 }
 
-/* Refuses a change in a nested top action: a rollback of the transaction would keep the change. */
+/* Refuses a change in a nested top action, because a rollback of the transaction would not undo
+ * such a change. */
 static int may_change(struct lladd_txn *txn, struct lladd_txn_now *now)
 {
     int rc = lladd_txn_now_get(txn, now);

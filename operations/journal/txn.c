@@ -371,7 +371,7 @@ int ll_operations__journal_may_change(struct lladd_txn *txn, struct ll_journal_t
 /* ---- rollback -------------------------------------------------------------------------------- */
 
 /* Restores the part's state at savepoint `to`. Lowers *first to the LSN of the first entry that is
- * rolled back. Returns whether an entry is. */
+ * rolled back. Returns true if an entry is rolled back. */
 static bool part_back(struct ll_journal_txn *t, struct ll_journal_part *p, lladd_savepoint_id to,
                       uint64_t *first)
 {

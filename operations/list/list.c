@@ -13,12 +13,11 @@
  * this one. (The paper logs an undo-only record first. Here that record would name a slot before
  * the item is stored there, and an early undo could remove another item from that slot.)
  *
- * A *removal* changes one byte: it marks the item. A marked item stays in the chain at least
- * until the transaction has ended. Undo therefore needs no room and does not depend on the
- * item's neighbours, and transactions that remove neighbours do not conflict. A later insertion
- * or removal next to a marked item *sweeps* it if nothing reserves it (reservation.c): a nested
- * top action unlinks the item and frees its record. Undo of an insertion also leaves a marked
- * item.
+ * A *removal* changes one byte: it marks the item. A marked item stays in the chain at least until
+ * the transaction has ended. Undo therefore needs no room and does not depend on the item's
+ * neighbours, and transactions that remove neighbours do not conflict. A later insertion or removal
+ * next to a marked item *sweeps* that item if no transaction reserves it (reservation.c): a nested
+ * top action unlinks the item and frees its record. Undo of an insertion also leaves a marked item.
  *
  * If a transaction creates or splices a list, other transactions must not use the list until that
  * transaction has ended. Its insertions are ordinary updates, which roll back one by one, because
@@ -27,7 +26,7 @@
  *
  * Readers latch one page at a time. When a reader follows a link, the slot may have got another
  * item meanwhile. Then `turn` in the item differs from `turn` in the link, unless the 16-bit
- * counter has gone round. A reader that sees a difference starts again from the item that its
+ * counter has wrapped around. A reader that sees a difference starts again from the item that its
  * caller has passed.
  *
  * Threads: a thread that changes links holds `change`, one for each list, also during I/O.

@@ -134,7 +134,8 @@ int ll_operations__list_take(struct ll_lists *, lladd_pageno root, struct lladd_
                              struct lladd_error *);
 void ll_operations__list_drop(struct ll_lists *, struct lladd_list *);
 bool ll_operations__list_is_alone(struct lladd_txn *, struct lladd_list *);
-/* From now until the transaction ends, its changes of links are ordinary updates (list.c). */
+/* From now until the transaction ends, the transaction's changes of links are ordinary updates
+ * (list.c). */
 int ll_operations__list_stay_alone(struct lladd_txn *, struct ll_lists *, lladd_pageno root);
 /* Ends list_stay_alone early: other transactions may use the list again. */
 void ll_operations__list_share(struct lladd_txn *, struct lladd_list *);

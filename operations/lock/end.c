@@ -4,7 +4,8 @@
  * A commit releases the locks once the commit record has its LSN, before the record is durable.
  * Still, no acknowledged result depends on a commit that a crash could lose. A transaction that
  * gets one of the locks next commits at a higher LSN, so its commit is durable only if the first
- * one is. A transaction that logs nothing waits until what it may have read is durable (TXN-1). */
+ * commit is durable, too. A transaction that logs nothing waits until what it may have read is
+ * durable (TXN-1). */
 #include "operations/lock/table.h"
 
 void ll_operations__lock_release(struct ll_locker *l, struct ll_lock_hold *h)

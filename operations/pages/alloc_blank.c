@@ -4,12 +4,13 @@
  * was dropped unwritten (BUF-6), so the page on disk may lack changes that are in the log. That is
  * no damage, because a blank page has no contents.
  *
- * The log tells which pages are blank: since the record that takes the page, it has no record about
- * the page. The record that takes the page follows the records of the page's earlier use, so it is
- * in the log wherever redo meets these. If a page is allocated now, this record was not undone:
- * after its undo, the page would be free until another record takes it. A page that was written in
- * bulk and not changed since looks blank, too; redo meets no record of it, so nothing asks about
- * it.
+ * The log tells which pages are blank: a page is blank if no record about the page follows the
+ * record that takes the page. The record that takes the page follows the records of the page's
+ * earlier use. So if redo meets a record of the earlier use, the log also has the record that takes
+ * the page. If a page is allocated now, the record that takes it was not undone: after its undo,
+ * the page would be free until another record takes it. A page that was written in bulk and not
+ * changed since looks blank, too. That does no harm: redo meets no record of such a page, so
+ * recovery does not ask about it.
  *
  * Recovery asks about one page at a time, and only about pages without a base, so it hardly ever
  * asks. The first question reads the log; each later one reads only what is new. */

@@ -57,8 +57,8 @@ static int fill(struct lladd_txn *txn, struct ll_regions *r, struct lladd_hash *
     return rc ? rc : open_catalogue(r, root, out, lladd_txn_error_out(txn));
 }
 
-/* Creates the catalogue in a transaction of its own: other transactions may use the catalogue
- * before the transaction with the first region has ended. */
+/* Creates the catalogue in a transaction of its own, because other transactions may use the
+ * catalogue before the transaction with the first region has ended. */
 static int make_catalogue(struct ll_regions *r, struct lladd_hash **out, struct lladd_error *err)
 {
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;

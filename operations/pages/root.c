@@ -293,9 +293,9 @@ static int index_page(struct ll_operations *ops, lladd_pageno at, uint64_t *next
     return rc;
 }
 
-/* Fills the index. Does nothing if another thread holds `roots`, because to wait for that thread
- * could be a deadlock: it may wait for a checkpoint, and the checkpoint may look up a name here
- * (the journal's mark). Without the index a lookup walks the chain. */
+/* Fills the index. Does nothing if another thread holds `roots`, because waiting for that thread
+ * could be a deadlock: that thread may wait for a checkpoint, and the checkpoint may look up a name
+ * here (the journal's mark). Without the index a lookup walks the chain. */
 static int fill_index(struct ll_operations *ops, struct lladd_error *err)
 {
     uint64_t steps = 0, next = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Which bytes or which record a logged update has changed, for an isolation that locks them
- * (lladd_participant.protect). The undo bytes say it; the page is not read. */
+ * (lladd_participant.protect). The functions take the answer from the undo bytes, and do not read
+ * the page. */
 #include "operations/operations_private.h"
 
 #include <lladd/log_read.h>

@@ -21,9 +21,9 @@
  *
  * One nested top action allocates an extent, stores its first page number, and increments the
  * count. The extent is added to the list in memory only after the action has ended. So a page that
- * a reader finds there stays part of the sequence until it is freed. To shrink the sequence,
- * another nested top action lowers the count and frees the pages. Their numbers stay listed until
- * growing overwrites them.
+ * a reader finds in the list stays part of the sequence until the page is freed. To shrink the
+ * sequence, another nested top action lowers the count and frees the pages. Their numbers stay
+ * listed until growing overwrites them.
  *
  * Threads: a thread that changes the number of extents holds `grow`, also during I/O. Readers take
  * no latch. The extension's mutex, a leaf, protects `stale`, `maker`, and the sequences of each

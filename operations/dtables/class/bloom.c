@@ -7,8 +7,8 @@
  * memory while the table is open. With 10 bits per key, about one absent key in 80 is looked up in
  * the base. Cursors do not use the filter.
  *
- * For a present key, reading the filter is wasted time, and usually a cache miss. After about 128
- * consecutive lookups that found their keys, lookups skip the filter until a lookup finds
+ * For a key that is present, reading the filter only costs time, and usually a cache miss. After
+ * about 128 consecutive lookups that found their keys, lookups skip the filter until a lookup finds
  * nothing. */
 #include "operations/dtables/class/classes.h"
 

@@ -2,12 +2,12 @@
 /* btree_dtable: an index of the keys of another table (Anvil paper, section 5.2). Keys must be
  * numbers.
  *
- * The tree is static; it is built bottom-up while rows are added. Its leaves have every key with
- * the place (the number) of its row, so the base must have places. The base's own search is not
- * used. A leaf is one cache line and has as many rows as fit. It stores keys as distances from its
- * first key; if the keys are evenly spaced, it stores only their difference. If the base can fetch
- * a value by marks (`at_mark`; keys.h), the leaf stores the marks of its rows, so that a lookup
- * does not read the base's keys.
+ * The tree is static; it is built bottom-up while rows are added. The leaves of the tree have every
+ * key with the place (the number) of its row, so the base must have places. The base's own search
+ * is not used. A leaf is one cache line and has as many rows as fit. A leaf stores each key as the
+ * distance from its first key; if the keys are evenly spaced, it stores only the distance of two
+ * neighbouring keys. If the base can fetch a value by marks (`at_mark`; keys.h), the leaf stores
+ * the marks of its rows, so that a lookup does not read the base's keys.
  *
  *     0    u64  first key
  *     8    u48  place of the first row

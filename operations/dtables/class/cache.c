@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* cache_dtable: keeps looked-up rows in memory (Anvil paper, section 5.2).
  *
- * It is useful above a base with slow lookups, e.g. a base that adds up deltas or decodes words. It
- * stores nothing on disk. It also remembers which keys are absent, but no errors. Runs are
- * immutable, so entries never become stale. Cursors and accesses by place do not use the cache.
+ * The layer is useful above a base with slow lookups, e.g. a base that adds up deltas or decodes
+ * words. The layer stores nothing on disk. It also remembers which keys are absent, but it
+ * remembers no errors. Runs are immutable, so entries never become stale. Cursors and accesses by
+ * place do not use the cache.
  *
  * A key's hash chooses one of up to PARTS parts. Each part has a mutex, and keeps the rows that
  * were looked up last, up to its share of "cache_size" rows and of "cache_bytes" bytes. A thread

@@ -7,8 +7,9 @@
  * otherwise it has packed rows of the group's columns, in the listed order. So each column can be
  * stored by a class that suits it, and can be read without the others.
  *
- * For a tombstone, and for a row without a value in the group, the group's layer gets a tombstone
- * or, if it cannot store one, no row. The footer has the number of rows in each layer.
+ * For a tombstone, and for a row without a value in the group, the group's layer gets a tombstone.
+ * If the layer cannot store tombstones, it gets no row. The footer has the number of rows in each
+ * layer.
  *
  *   COL-1  If base and a group's layer both have all rows, and each has as many places as rows, a
  *          row has the same place in both. Rows of such a layer are read by place, rows of other

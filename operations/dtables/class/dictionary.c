@@ -3,8 +3,8 @@
  * dictionary_dtable with the list of the Anvil paper (section 5.4).
  *
  * A number takes one byte, or two if there are more than 256 words; the "passthrough_value" counts
- * as a word. The passthrough value is stored unchanged: it has as many bytes as a number, but is
- * not the number of a word, and not a word. An exception_dtable above this table can store it in
+ * as a word. The passthrough value is stored unchanged. It has as many bytes as a number; it is
+ * neither the number of a word nor a word. An exception_dtable above this table can store it in
  * place of other values, which are rejected. */
 #include "operations/dtables/class/classes.h"
 

@@ -4,7 +4,7 @@
  * Keys are in a column of their own (keys.c). A key's mark is twice the number of tombstones up to
  * and including its row, plus one if the row is a tombstone. Values are consecutive cells;
  * tombstones have no cell. Without tombstones a row takes only its key and its value. Values of
- * another size are rejected. If no size is configured, the first value determines it. */
+ * another size are rejected. If no size is configured, the first value determines the size. */
 #include "operations/dtables/class/classes.h"
 #include "operations/dtables/class/keys.h"
 

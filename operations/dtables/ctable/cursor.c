@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Cursors of cTables. Each is a cursor of the managed table that reads the wanted columns of its
- * row. It skips tombstones, so it shows only existing rows. All columns come from one row,
- * whichever layers store them. */
+/* Cursors of cTables. A cursor of a cTable moves a cursor of the managed table, and reads the
+ * wanted columns of the row there. The cursor skips tombstones, so it shows only existing rows. All
+ * columns come from one row, whichever layers store them. */
 #include "operations/dtables/ctable/ctable.h"
 
 #include <lladd/extension.h>

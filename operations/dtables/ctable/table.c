@@ -8,7 +8,7 @@
  *   batch.c    reading many rows at a time
  *
  * The column names are in a blob. The named root `ctable:` followed by the table's name points to
- * it.
+ * the blob.
  *
  *   CT-1  The transaction that creates the managed table also writes the blob: either all of a
  *         cTable is stored or nothing.

@@ -12,8 +12,8 @@
  * larger. A value that takes more than an eighth of the window is never remembered.
  *
  * If the base rejects a number, the value is rejected too and gets no number. The placeholder of an
- * exception_dtable above must never be rejected. Therefore the values tried at configuration get
- * the first numbers, before any row. */
+ * exception_dtable above must never be rejected. Therefore the values that are tried at
+ * configuration get the first numbers; the values of rows get later numbers. */
 #include "operations/dtables/class/classes.h"
 
 #include <lladd/extension.h>
