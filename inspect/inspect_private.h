@@ -20,7 +20,7 @@ struct ll_inspect_txn {
 };
 
 struct ll_inspect_file {
-    char *name; /* owned */
+    char *name; /* freed with the view */
     uint64_t bytes;
 };
 
@@ -46,7 +46,8 @@ struct lladd_inspect {
     void *opening_ctx;
     lladd_inspect_progress_fn *progress; /* nullable */
     void *progress_ctx;
-    struct lladd_registry registry; /* built-in descriptors and those of the options; items owned */
+    struct lladd_registry registry; /* built-in descriptors, and those of the options; the view
+                                     * frees `items` */
     bool mutexes;                   /* core.misc is initialised */
     bool catalogue;                 /* the catalogue is initialised */
     struct lladd_error control_error[2];
@@ -172,7 +173,7 @@ struct ll_verify {
                              * report them again */
     struct ll_hashmap txns; /* id -> LSN of its last record */
     struct ll_vec barriers; /* all redo barriers of the log, oldest first */
-    struct ll_log_cursor *cursor; /* for single records */
+    struct ll_log_cursor *cursor; /* reads single records */
     bool log_whole;               /* the log has no damage so far */
     uint64_t log_begins;          /* LSN of the first record that can be read; 0: no record was read
                                    * yet */

@@ -37,9 +37,10 @@ static void tell_opening(const struct lladd_inspect *v, lladd_lsn at, uint64_t e
 
 struct survey {
     struct lladd_inspect *v;
-    struct ll_hashmap txns;  /* id -> struct ll_inspect_txn *, owned */
+    struct ll_hashmap txns;  /* id -> struct ll_inspect_txn *, which the survey frees */
     struct ll_hashmap ended; /* transactions that ended before the checkpoint's END */
-    bool early;              /* before the checkpoint's BEGIN: transaction records do not count */
+    bool early;              /* the records that are read now precede the checkpoint's BEGIN:
+                              * transaction records do not count */
     uint64_t begins;
     bool data_seen;
     uint64_t end; /* end of the last record */
@@ -280,8 +281,8 @@ static int pass_over(struct lladd_inspect *v, struct ll_log_cursor *cursor, llad
     return rc;
 }
 
-/* Returns the error of a walk that stopped at `at`. It is an error if the log ended before the end
- * that the view knows. */
+/* Returns the error of a walk that stopped at `at`. The end of a walk is an error if the log ended
+ * before the end that the view knows. */
 static int judge_stop(struct lladd_inspect *v, lladd_lsn at, int rc, struct lladd_error *err)
 {
     if (rc != LLADD_END || !v->scanned || is_end(v, at))

@@ -40,7 +40,7 @@ struct node {
     size_t made; /* at most `size`: `data` is defined up to here; later bytes read as zeros */
     size_t capacity;
     size_t readers; /* readers that copy without the latch */
-    size_t refs;    /* names and open files; under `names` */
+    size_t refs;    /* number of names and open files; under `names` */
     bool directory;
     bool locked;   /* under `names` */
     int64_t owner; /* pid that took the lock last; under `names` */

@@ -51,10 +51,10 @@ struct node {
     struct lladd_mutex latch;
     struct lladd_file *below; /* NULL: made on this device */
     uint64_t shown, size;
-    struct ll_hashmap blocks; /* by number */
+    struct ll_hashmap blocks; /* written blocks; the key is the block's number */
     struct ll_spill spill;  /* blocks that did not fit into memory */
     unsigned char *scratch; /* buffer for a spilled block; NULL until needed */
-    size_t refs;          /* entries and open files; under `names` */
+    size_t refs;          /* number of entries and open files; under `names` */
     bool directory;
     bool locked; /* under `names` */
 };

@@ -124,7 +124,7 @@ int ll_io_read_full(struct lladd_device *, struct lladd_file *, void *buf, size_
 
 /* ll_io_deferred_new makes a device that postpones syncs, for the creation of a database
  * (device_deferred.c). ll_io_deferred_free frees such a device and returns the device below; for
- * any other device it returns its argument. */
+ * any other device the function returns its argument. */
 struct ll_env;
 int ll_io_deferred_new(const struct ll_env *, struct lladd_device *below,
                        struct lladd_device **out);

@@ -17,10 +17,11 @@
  * thread still has one of the extent's pages fixed from before that page was freed, the write
  * returns LLADD_BUSY; the caller may repeat the write.
  *
- * A reader that holds no lock sees each page as it is at one moment, but may see two pages at
- * different moments. A large write is synced when its transaction commits or prepares. The changes
- * of a nested top action that ends with LLADD_NO_OP stay even if the transaction is rolled back.
- * So, if such an action contains a large write, call lladd_bulk_sync before the end of the action.
+ * A reader that holds no lock sees each page as it is at one moment, but may see two pages as they
+ * are at different moments. A large write is synced when its transaction commits or prepares. The
+ * changes of a nested top action that ends with LLADD_NO_OP stay even if the transaction is rolled
+ * back. So, if such an action contains a large write, call lladd_bulk_sync before the end of the
+ * action.
  *
  * Threads: any number. A transaction must not write to a blob that another active transaction has
  * changed.

@@ -13,8 +13,9 @@
  * in which the search finds it. Any number of transactions may change the tree at a time. Splits
  * and merges stay when the transaction in which they happened is rolled back.
  *
- * Leaves that have lost most of their rows are merged by later removals and splits. Their pages are
- * used for later splits of the same tree; the tree gives no page back before it is destroyed.
+ * Leaves that have lost most of their rows are merged by later removals and splits. The pages of
+ * the merged leaves are used for later splits of the same tree; the tree gives no page back before
+ * it is destroyed.
  *
  * Threads: any number may use a handle; a cursor belongs to one thread. Inner nodes are read
  * without a latch. A writer latches one leaf to change a row. A split or a merge latches at most
@@ -228,9 +229,9 @@ LLADD_API int lladd_btree_cursor_next(struct lladd_btree_cursor *, struct lladd_
 /** Moves to the row before; before the first move: to the last row. */
 LLADD_API int lladd_btree_cursor_prev(struct lladd_btree_cursor *, struct lladd_error *);
 /** The row at which the cursor is; the spans live until the cursor's next call. `value` may be
- *  NULL. The value is as of the cursor's last move; a value in a blob is read now, and
- *  LLADD_NOT_FOUND means that the row has been removed since. LLADD_BAD_STATE if the cursor is at
- *  no row. */
+ *  NULL. The value is the one that the row had at the cursor's last move. But a value in a blob is
+ *  read now; LLADD_NOT_FOUND then means that the row has been removed since the move.
+ *  LLADD_BAD_STATE if the cursor is at no row. */
 LLADD_API int lladd_btree_cursor_row(struct lladd_btree_cursor *, struct lladd_span *key,
                                      struct lladd_span *value, struct lladd_error *);
 

@@ -39,7 +39,7 @@ extern "C" {
 
 struct lladd_ctable;
 
-/** Columns that are stored together, apart from the others. */
+/** Columns that are stored together, apart from the table's other columns. */
 struct lladd_ctable_group {
     const char *const *columns; /**< names of the columns */
     size_t n;

@@ -307,7 +307,7 @@ struct lladd_dst_change {
     bool undo;                    /**< call `undo`, not `redo` */
     struct lladd_page *page;      /**< the page as it is before the change, with its old page LSN */
     struct lladd_span bytes;      /**< the argument of `redo` or `undo` */
-    lladd_lsn lsn;                /**< of the record */
+    lladd_lsn lsn;                /**< LSN of the record */
     bool undoable;                /**< for an update: `undo` may have to undo the change later */
     struct lladd_span undo_bytes; /**< the argument of that later `undo` */
 };

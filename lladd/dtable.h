@@ -107,7 +107,7 @@ enum lladd_dtable_state {
 
 struct lladd_dtable_value {
     enum lladd_dtable_state state;
-    struct lladd_span bytes; /**< if the state is FOUND */
+    struct lladd_span bytes; /**< valid if the state is FOUND */
 };
 /** A value in the state FOUND, which refers to the caller's bytes. */
 static inline struct lladd_dtable_value lladd_dtable_value_of(const void *bytes, size_t len)

@@ -427,7 +427,7 @@ LLADD_API bool lladd_dtable_cursor_lead_to(struct lladd_dtable_lead *, bool forw
 struct lladd_dtable_class {
     size_t struct_size;
     const char *name; /**< "array_dtable"; at most 63 bytes of [a-z0-9_.-] */
-    uint32_t version; /**< of the stored format; a reader gets this version or an older one */
+    uint32_t version; /**< version of the stored format; a reader gets this one or an older one */
     const char *about;
     const struct lladd_dtable_param *params;
     bool packs; /**< the library compresses the streams of the layers below, block by block */
@@ -521,8 +521,8 @@ struct lladd_dtable_class {
     int (*copy_column)(const struct lladd_dtable *, uint32_t column, uint64_t place, size_t n,
                        unsigned char *out, size_t room, size_t *width, size_t *got,
                        struct lladd_error *);
-    /** Returns the one table below from which all rows come now; NULL: the rows come from several
-     *  tables. */
+    /** If all rows now come from one table below, returns that table. NULL: the rows come from
+     *  several tables. */
     const struct lladd_dtable *(*only)(const struct lladd_dtable *);
 
     size_t cursor_size; /**< size of the class's part of a cursor; allocated zeroed */
@@ -544,8 +544,8 @@ struct lladd_dtable_class {
     /** For a class that shows rows of other tables. If the rows around this cursor's position are
      *  exactly the rows of one other table, *out gets the class's cursor on that table, and the
      *  callback returns true. The caller may then move the other cursor instead; at the next call
-     *  on this cursor, this cursor takes over the position of the other. False, the default: the
-     *  caller must move this cursor. */
+     *  on this cursor, this cursor takes over the position of that other cursor. False, the
+     *  default: the caller must move this cursor. */
     bool (*cursor_lead)(const struct lladd_dtable *, void *cursor, struct lladd_dtable_lead *out);
 };
 

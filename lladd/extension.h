@@ -59,9 +59,9 @@ LLADD_API const struct lladd_op *lladd_op_descriptor(struct lladd_db *, const ch
 LLADD_API const struct lladd_page_type *lladd_page_type_descriptor(struct lladd_db *,
                                                                    const char *name);
 /** The number of losers that are still to be rolled back after an open with LLADD_RECOVER_INSTANT.
- *  The rollback of a loser may need the pages, slots and space that the loser had freed: an
- *  extension that keeps a list of free space in memory must not allocate from the list until the
- *  result is 0. Any thread, under any latch. */
+ *  The rollback of a loser may need the pages, slots and space that the loser had freed. An
+ *  extension that keeps a list of free space in memory must therefore not allocate from the list
+ *  until the result is 0. Any thread, under any latch. */
 LLADD_API uint64_t lladd_losers_left(struct lladd_db *);
 
 /* ---- the transaction ----------------------------------------------------------------------- */

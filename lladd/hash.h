@@ -5,10 +5,10 @@
  * @file
  * @brief Linear hash tables (LLADD paper, section 4.1).
  *
- * A table maps byte strings to byte strings. The keys of a table have either one fixed length or
- * any length, and so have the values. A table grows and shrinks by one bucket at a time, with
- * h_n(x) = h(x) mod 2^n. The hash function h is keyed with a random secret of the table, so that an
- * attacker cannot choose keys that collide. Long keys and values go to blobs.
+ * A table maps byte strings to byte strings. All keys of a table have one fixed length, or keys
+ * have any length; the same holds for the values. A table grows and shrinks by one bucket at a
+ * time, with h_n(x) = h(x) mod 2^n. The hash function h is keyed with a random secret of the table,
+ * so that an attacker cannot choose keys that collide. Long keys and values go to blobs.
  *
  * A flag of lladd_hash_open chooses how changes are undone; the flag does not change the layout on
  * disk:

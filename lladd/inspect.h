@@ -5,13 +5,13 @@
  * @file
  * @brief Reading a database without opening it. The `lladd` command uses these calls.
  *
- * Inspection takes no lock, runs no recovery, and writes and creates no file. It works while
- * another process has the database open, after a crash, on damaged files, and without the
- * application's operations: names and layouts come from the catalogue in the log. Damage is
- * reported and does not end the inspection; but lladd_inspect_open returns an error for a directory
- * without a readable control block.
+ * Inspection takes no lock, runs no recovery, and writes and creates no file. Inspection works
+ * while another process has the database open, after a crash, and on damaged files. Inspection does
+ * not need the application's operations: names and layouts come from the catalogue in the log.
+ * Damage is reported and does not end the inspection; but lladd_inspect_open returns an error for a
+ * directory without a readable control block.
  *
- * A view shows the database as it was at lladd_inspect_open; for a database in use,
+ * A view shows the database as it was at lladd_inspect_open. If a process is using the database,
  * lladd_inspect_page_read and lladd_inspect_verify may take the view again. Threads: one thread at
  * a time uses a view. Errors: codes with root DATA or RESOURCE (error.h), and LLADD_NOT_A_DATABASE,
  * LLADD_NEWER_FORMAT, LLADD_BAD_ARGUMENT, LLADD_BAD_STATE, LLADD_OUT_OF_RANGE.
@@ -37,9 +37,10 @@ struct lladd_inspect;
  *  LLADD_PHASE_ANALYSIS.
  *
  *  `recovery_bytes` (default 32 MiB) bounds the memory for the index of changed pages: if the log
- *  changes more pages than fit, the log is read several times. In addition a view takes memory for
- *  each of the transactions that were open at the same time, for each name and each redo barrier in
- *  the log, one page for each allocation bitmap of the page file, and a few hundred KiB. */
+ *  changes more pages than fit, the log is read several times. In addition a view takes a few
+ *  hundred KiB, one page for each allocation bitmap of the page file, and memory for each name, for
+ *  each redo barrier in the log, and for each of the transactions that were open at the same
+ *  time. */
 LLADD_API int lladd_inspect_open(const char *dir, const struct lladd_options *options,
                                  struct lladd_inspect **out, struct lladd_error *err);
 /** Closes the view; NULL does nothing. */
@@ -208,12 +209,12 @@ LLADD_API bool lladd_inspect_place(struct lladd_inspect *, lladd_lsn, char name[
 /** A page with its contents in the page file. */
 struct lladd_inspect_page {
     lladd_pageno number;
-    uint64_t offset;             /**< in the page file */
+    uint64_t offset;             /**< byte offset in the page file */
     struct lladd_view view;      /**< lives until the next call on the view */
     bool zero;                   /**< never formatted */
     int code;                    /**< 0: the page itself shows no damage */
     char message[256];           /**< what is wrong */
-    uint32_t checksum, computed; /**< as stored; as computed from the page */
+    uint32_t checksum, computed; /**< the stored checksum; the checksum computed from the page */
     uint64_t stored_number;
     lladd_lsn lsn, base;
     const char *type; /**< name of the page type; NULL: not in the catalogue */

@@ -44,8 +44,9 @@ extern "C" {
  *  LLADD_JOURNAL_HEAD_MAX bytes always fits into a record. */
 #define LLADD_JOURNAL_HEAD_MAX 21u
 
-/** Registers the journal, before lladd_open. It may be registered several times. A database that
- *  has used the journal cannot be opened without the registration (LLADD_NO_OPERATION). */
+/** Registers the journal, before lladd_open. The journal may be registered several times. A
+ *  database that has used the journal cannot be opened without the registration
+ *  (LLADD_NO_OPERATION). */
 LLADD_API int lladd_journal_register(struct lladd_options *, struct lladd_error *);
 
 /* ---- tags ------------------------------------------------------------------------------------ */
@@ -142,9 +143,9 @@ struct lladd_journal_attachment {
     void *ctx;
 };
 /** Attaches n owners to their tags and replays the tags' entries; the log is read once for all
- *  tags. Attaches all owners or none. Waits while a tag is being cleaned. LLADD_BUSY if a tag has
- *  an owner attached already or is being changed, or if active transactions other than those in
- *  doubt have entries of the tag. */
+ *  tags. Attaches all owners or none. Waits while a tag is being cleaned. LLADD_BUSY if a tag
+ *  already has an attached owner, if a tag is being changed, or if active transactions, except
+ *  those in doubt, have entries of a tag. */
 LLADD_API int lladd_journal_attach(struct lladd_db *, const struct lladd_journal_attachment *,
                                    size_t n, struct lladd_error *);
 /** Detaches the owner of a tag. When the call has returned 0, the owner's callbacks are not called
@@ -158,11 +159,11 @@ LLADD_API int lladd_journal_state(struct lladd_txn *, uint64_t tag, void ***stat
 /* ---- upkeep ---------------------------------------------------------------------------------- */
 
 /** Copies live entries of a tag that are older than `below` to the end of the log, so that older
- *  log can be truncated: the oldest commits first, about a megabyte in each call, in a system
- *  transaction. *more (nullable): more entries remain. The entries keep their order and their
- *  commit LSNs. tag 0: the tag with the oldest entry. With lladd_object_applied_lsn as `below`, all
- *  present entries are copied. Checkpoints copy entries in the same way if enough log can then be
- *  truncated (docs/journal.md). LLADD_BUSY while the tag is being changed. */
+ *  log can be truncated. Each call copies about a megabyte in a system transaction, the entries of
+ *  the oldest commits first. *more (nullable): more entries remain. The entries keep their order
+ *  and their commit LSNs. tag 0: the tag with the oldest entry. With lladd_object_applied_lsn as
+ *  `below`, all present entries are copied. Checkpoints copy entries in the same way if enough log
+ *  can then be truncated (docs/journal.md). LLADD_BUSY while the tag is being changed. */
 LLADD_API int lladd_journal_clean(struct lladd_db *, uint64_t tag, lladd_lsn below, bool *more,
                                   struct lladd_error *);
 

@@ -18,9 +18,9 @@
  *     if (!lladd_key_fits(&k)) ...            the buffer was too short
  *     lladd_btree_put(txn, tree, bytes, k.len, value, value_len);
  *
- * A tuple is its components one after the other. The order of tuples is that of the first component
- * in which two tuples differ. All tuples of a structure must have components of the same kinds in
- * the same order; a tuple with fewer components is a prefix, and comes before all tuples that begin
+ * A tuple is its components one after the other. Two tuples have the order of the first components
+ * in which they differ. All tuples of a structure must have components of the same kinds in the
+ * same order; a tuple with fewer components is a prefix, and comes before all tuples that begin
  * with it.
  *
  * The readers decode in the same order. They return false if the bytes are too short or are not a
@@ -40,8 +40,8 @@ extern "C" {
 /** A key that is being built. */
 struct lladd_key {
     unsigned char *bytes;
-    size_t size; /**< of the buffer */
-    size_t len;  /**< of the key so far; more than `size` if the buffer is too short */
+    size_t size; /**< size of the buffer */
+    size_t len;  /**< length of the key so far; more than `size` if the buffer is too short */
 };
 
 /** A key that is being read. */

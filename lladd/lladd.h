@@ -71,13 +71,14 @@ enum lladd_recovery {
      *  checkpoint, which writes the pages back; in a handle without threads lladd_open takes the
      *  checkpoint. */
     LLADD_RECOVER_FULL = 0,
-    /** lladd_open returns before redo. A page is redone when it is first fetched; the other pages
-     *  are redone in the background (without threads: by lladd_maintain), and a checkpoint follows.
-     *  lladd_close, and a checkpoint that is requested before the redo has ended, wait for the end
-     *  of the redo. If a page is damaged beyond repair, lladd_open succeeds, but fixing that page
-     *  and taking a checkpoint return an error. A loser is rolled back in the background if
-     *  participants protect all its changes (lladd_participant.protect); otherwise it is rolled
-     *  back before lladd_open returns. */
+    /** lladd_open returns before redo. A page is redone at once if it is fetched before the
+     *  background redo has reached it. All other pages are redone in the background (without
+     *  threads: by lladd_maintain), and a checkpoint follows. If lladd_close is called or a
+     *  checkpoint is requested before the redo has ended, that call waits for the end of the redo.
+     *  If a page is damaged beyond repair, lladd_open succeeds, but fixing that page and taking a
+     *  checkpoint return an error. A loser is rolled back in the background if participants protect
+     *  all its changes (lladd_participant.protect); otherwise it is rolled back before lladd_open
+     *  returns. */
     LLADD_RECOVER_INSTANT = 1
 };
 

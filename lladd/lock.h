@@ -96,7 +96,8 @@ LLADD_API int lladd_lock_register(struct lladd_options *, struct lladd_error *);
 /** Options of a handle's lock manager. Zero means the default, for every member. */
 struct lladd_lock_options {
     size_t struct_size;
-    uint64_t timeout_ns; /**< for LLADD_LOCK_WAIT. Default: no limit (deadlocks are detected) */
+    uint64_t timeout_ns; /**< how long a call with LLADD_LOCK_WAIT may wait. Default: no limit
+                              (deadlocks are detected) */
     uint32_t history;    /**< number of ended waits that lladd_lock_history remembers. Default 64 */
     bool serialisable;   /**< default for transactions: lladd_lock_serialisable */
     uint32_t hash_bits;  /**< bits of the names' hashes; a small number makes names collide, for
@@ -134,9 +135,9 @@ LLADD_API int lladd_lock_configure(struct lladd_db *, const struct lladd_lock_op
 LLADD_API int lladd_lock_acquire(struct lladd_txn *, struct lladd_lock_name, enum lladd_lock_mode,
                                  uint64_t timeout_ns);
 /** Releases a lock in mode IS, S or U before the transaction ends, for isolation levels below
- *  repeatable read. The intention locks on ancestors stay. LLADD_BAD_STATE if the lock has another
- *  mode (changed data stays locked), if the transaction holds a lock on a name of which this name
- *  is an ancestor, and in a serialisable or prepared transaction. LLADD_NOT_FOUND if the
+ *  repeatable read. The intention locks on ancestors stay. LLADD_BAD_STATE in three cases: the lock
+ *  has another mode (changed data stays locked); the transaction holds a lock on a name of which
+ *  this name is an ancestor; the transaction is serialisable or prepared. LLADD_NOT_FOUND if the
  *  transaction has no lock on the name itself; LLADD_NO_MEMORY. A rollback to a savepoint does not
  *  restore the released lock. In `compensate` the call does nothing and returns 0, as
  *  lladd_lock_acquire does. */

@@ -95,10 +95,10 @@ struct lladd_pinner {
     lladd_lsn txn;      /**< for "transaction" and "prepared": the transaction; for "undo": the
                         transaction with the largest reservation */
     uint64_t page;      /**< LLADD_NO_PAGE */
-    char name[64]; /**< name of the class, with the text of lladd_object_class.pins; name of the
-                        pin or hold; for "prepared": lladd_txn_options.owner
-                        (lladd_inspect_pinners: the global id); for "undo": the bytes
-                        reserved and the number of transactions */
+    char name[64]; /**< for "class": the class's name and the text of lladd_object_class.pins;
+                        for "pin" and "hold": the name; for "prepared":
+                        lladd_txn_options.owner (lladd_inspect_pinners: the global id);
+                        for "undo": the bytes reserved and the number of transactions */
 };
 /** Returns the pinner with the smallest LSN, or the pinner of kind "undo". Pinners of the kinds
  *  "page" and "checkpoint" do not count if even a new checkpoint would free no log. Any thread.

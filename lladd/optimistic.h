@@ -38,7 +38,7 @@ extern "C" {
 /** An optimistic read; belongs to one thread. No call ends it. */
 struct lladd_read {
     const unsigned char *bytes; /**< the page's frame; only for lladd_read_copy */
-    uint32_t size;              /**< of the page */
+    uint32_t size;              /**< size of the page */
     const uint64_t *version_;   /**< this and the next members are private */
     const uint64_t *evictions_;
     uint64_t was_, departed_;

@@ -10,10 +10,10 @@
  * root page). Allocating and freeing are part of the caller's transaction, like any update: an
  * abort undoes them. A freed page waits until the freeing commit is durable, so that the page's
  * contents can be recovered until then; only afterwards is the page allocated again. With relaxed
- * durability this wait may be long. If the waiting pages are at least a quarter of the file (the
- * quarter counts as at least 4 MiB and at most 64 MiB), an allocation that finds no free page syncs
- * the log instead of extending the page file. An allocation also syncs the log before it returns
- * LLADD_NO_SPACE.
+ * durability this wait may be long. The library therefore has a limit for the waiting pages: a
+ * quarter of the file, but at least 4 MiB and at most 64 MiB. If the waiting pages reach this
+ * limit, an allocation that finds no free page syncs the log instead of extending the page file. An
+ * allocation also syncs the log before it returns LLADD_NO_SPACE.
  *
  * Threads: all calls may run concurrently on one database; one thread at a time uses a transaction.
  * Two open transactions must not free or format the same page.

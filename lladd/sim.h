@@ -312,8 +312,9 @@ struct lladd_sim_report {
     uint64_t calls;       /**< device calls of the workload before which a crash was considered */
     uint64_t acks;        /**< promises made to the workload */
     uint64_t states;      /**< different crash states that were recovered and judged */
-    uint64_t kill_states; /**< of these, deaths of the process */
-    uint64_t depth_states[LLADD_SIM_DEPTH_MAX + 1]; /**< by number of crashes in a row, from 1 */
+    uint64_t kill_states; /**< number of these states that are deaths of the process */
+    uint64_t depth_states[LLADD_SIM_DEPTH_MAX + 1]; /**< states by number of crashes in a row, from
+                                                         1 */
     uint64_t worlds_seen; /**< crash points that were skipped because they were equal to an earlier
                                crash point */
     uint64_t endings;     /**< different recoveries, each judged by all oracles */

@@ -51,7 +51,7 @@ struct lladd_sim_sample {
     const struct lladd_page_type *type; /**< of the page after the update: hole, check, mask */
     const void *page; /**< the page before the update: page_size bytes including the header; NULL:
                            zeros */
-    uint64_t number;  /**< of the page */
+    uint64_t number;  /**< number of the page */
     struct lladd_span args; /**< for `prepare`, or the redo bytes if the operation has no `prepare`.
                                  Ignored if `redo` is not NULL */
     struct lladd_span redo, undo; /**< as logged. NULL: the check makes them from `args` */

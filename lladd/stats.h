@@ -51,7 +51,8 @@ struct lladd_stats {
                                archive (lladd_extension.base_of) */
 };
 /** Fills as much as out->struct_size says. Also possible on a poisoned handle. Any thread. The
- *  counters are read one after the other, so they may be as of different moments. */
+ *  counters are read one after the other, so two counters may have their values from different
+ *  moments. */
 LLADD_API int lladd_stats_get(struct lladd_db *, struct lladd_stats *);
 /** Receives a statistic with its name ("log.syncs", "op.counter.add.count"), which is valid during
  *  the call. */

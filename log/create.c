@@ -94,7 +94,7 @@ int ll_log__write_zeros(struct ll_log *log, struct lladd_file *file, uint64_t of
     return 0;
 }
 
-/* Zeros are written if wanted, or if the device cannot allocate space. */
+/* Writes zeros if `zeros_too` is true, or if the device cannot allocate space. */
 static int fill_file(struct ll_log *log, struct ll_log__seg *seg, bool zeros_too)
 {
     unsigned char header[LL_LOG_BLOCK_HEADER];
@@ -508,7 +508,7 @@ static int fit_beside_dead(struct ll_log *log, unsigned why, uint32_t size, stru
 struct making {
     uint64_t first, cut;
     unsigned why;
-    bool zeros;    /* for a new file */
+    bool zeros;    /* fill a new file with zeros */
     uint32_t step; /* the size of a new file, and the preferred size of a reused one */
 };
 
@@ -549,9 +549,9 @@ static int try_make(struct ll_log *log, const struct making *m, uint32_t size,
     return 0;
 }
 
-/* Chooses a dead file; NULL: make a new one. The first choice is a file that already has the
- * segment's name, because a new file would overwrite it; then, after a cut, a segment above the
- * cut; then a file of the right size; then, for owed records at the limit, any file. */
+/* Chooses a dead file; NULL: make a new one. The choices, in this order: a file that already has
+ * the segment's name, because a new file would overwrite it; after a cut, a segment above the cut;
+ * a file of the right size; for owed records at the limit, any file. */
 static struct ll_log__seg *choose_dead(struct ll_log *log, const struct making *m)
 {
     struct ll_log__seg *old = take_named(log, m->first);

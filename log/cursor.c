@@ -3,7 +3,7 @@
  * cursor: reads single records of a log in any state.
  *
  * A record is read from the ring while the ring holds it, so a rollback of recent work reads no
- * file. It is copied under ring_mutex, which prevents reuse of its space.
+ * file. The record is copied under ring_mutex, which prevents the reuse of its space.
  *
  * In a log that is in use, every record below `written` must be good. The end of a log that is only
  * inspected is not known: the log ends at the first place without a good record, unless a record

@@ -4,8 +4,8 @@
  *
  * A file gets the name <lsn>.seg when it is complete and synced (create.c). A <lsn>.seg file with
  * an invalid header is therefore damaged. A file that is being made is named <lsn>.new or new.tmp;
- * whatever it holds, it is not part of the log. A loss of power may bring back removed files, in
- * any combination.
+ * such a file is never part of the log. A loss of power may bring back removed files, in any
+ * combination.
  *
  * The chain of segments is therefore followed from the highest segment downwards. A segment says in
  * `cut` where the log before it ends; the segment that holds the byte before that LSN is its

@@ -55,10 +55,10 @@
  *
  * Threads. Locks in order: the write mutex (just below LLADD_RANK_LOG), ring_mutex
  * (LLADD_RANK_LOG), seg_mutex (LLADD_RANK_LOG_SEGMENTS). A leader of a group needs no lock to lead;
- * `word` says that a leader exists. Once the log is started, two locks are held during I/O: the
- * write mutex while a thread writes (threads that wait for it need a write in any case), and
- * seg_mutex while a thread opens or removes a file or lists the directory. No thread sleeps under
- * ring_mutex.
+ * `word` says that a leader exists. Once the log is started, two locks are held during I/O. A
+ * thread that writes holds the write mutex; the threads that wait for this mutex need a write in
+ * any case. A thread that opens or removes a file, or lists the directory, holds seg_mutex. No
+ * thread sleeps under ring_mutex.
  */
 #include "log/log_private.h"
 

@@ -65,10 +65,10 @@ int ll_log_open(const struct ll_log_config *, const struct ll_log_start *, struc
  * Spans point into the reader's buffer and are valid only during the call. */
 typedef int ll_log_visit(void *ctx, const struct ll_record *, struct lladd_error *);
 /* Reads and verifies the log from start.from and finds its end (LOG-3). The log ends at the first
- * bad record, unless that record is known to have been durable: then LLADD_CORRUPT_LOG. Each of
- * three things proves that a record was durable: a watermark or clean end in the control file, a
- * watermark in a seal (even a seal after the damage), or a later segment that names a cut (the end
- * of the log before it) above the bad record. Writes nothing. */
+ * bad record, unless that record is known to have been durable: then LLADD_CORRUPT_LOG. A record is
+ * known to have been durable if one of three LSNs is above it: a watermark or clean end in the
+ * control file; a watermark in a seal, even a seal after the damage; the cut of a later segment,
+ * which is the end of the log before that segment. Writes nothing. */
 int ll_log_scan(struct ll_log *, ll_log_visit *, void *ctx, struct lladd_error *);
 /* Makes the log ready to append. After an unclean stop: rewrites and syncs the accepted records
  * above the newest known watermark (REC-4), then continues in a new segment with a header that
@@ -354,7 +354,7 @@ struct ll_log_file {
     lladd_lsn first, end; /* the LSNs it covers */
     lladd_lsn cut;        /* where the preceding log ends */
     uint64_t incarnation;
-    uint32_t size; /* as its header says */
+    uint32_t size; /* size of the file, as its header says */
     bool in_use;   /* false: not part of the log; kept for reuse or removal */
     int code;      /* not 0: the header is not valid; `why` says why */
     const char *why;
@@ -370,7 +370,7 @@ bool ll_log_begins_at_record(struct ll_log *);
 /* Where the byte at an LSN is stored. */
 struct ll_log_place {
     char name[32];
-    uint64_t offset;      /* in the file */
+    uint64_t offset;      /* offset of the byte in the file */
     lladd_lsn next_block; /* LSN of the first byte of the next block */
 };
 /* False if no file holds the LSN. */

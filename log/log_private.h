@@ -31,7 +31,7 @@ struct ll_log__seg {
     uint64_t name;  /* the LSN in its file name */
     enum ll_log__kind kind; /* kind of the file name */
     uint64_t incarnation;
-    uint32_t size; /* of the file; 0 in a dead segment: the file can only be removed */
+    uint32_t size; /* size of the file; 0 in a dead segment: the file can only be removed */
     uint32_t step; /* `size`, or less if a larger file was reused; sets the next segment's size */
     uint32_t block_size;
     uint32_t room; /* payload bytes of a block */

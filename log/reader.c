@@ -190,7 +190,7 @@ static int fill(struct ll_log__reader *r, struct ll_log__window *w, uint64_t wan
 }
 
 /* The block that holds `lsn` has no header of this segment and place. LLADD_END: the header is
- * blank, or valid and that of an old block; otherwise LLADD_CORRUPT_LOG. */
+ * blank, or it is the valid header of an old block. Otherwise LLADD_CORRUPT_LOG. */
 static int fail_block(const struct ll_log__window *w, uint64_t off, uint64_t lsn,
                       struct lladd_error *err)
 {

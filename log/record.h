@@ -45,7 +45,7 @@ enum {
 };
 
 struct ll_record {
-    lladd_lsn lsn;       /* of this record; set by the log */
+    lladd_lsn lsn;       /* LSN of this record; set by the log */
     lladd_lsn prev;      /* previous record of the same transaction, 0 if first or none */
     lladd_lsn txn;       /* transaction id = LSN of its first record; equals lsn in that record;
                             0 for records of no transaction */
@@ -58,8 +58,8 @@ struct ll_record {
     uint32_t depth;      /* number of top actions and compensations around the record (REC-5) */
     uint8_t kind;        /* enum ll_record_kind */
     uint8_t flags;
-    uint32_t size;          /* with header and padding; set by the log; the next record begins at
-                             * lsn + size */
+    uint32_t size;          /* size with header and padding; set by the log; the next record begins
+                             * at lsn + size */
     struct lladd_span redo; /* redo bytes, or the payload of a kind without redo and undo */
     struct lladd_span undo;
 };

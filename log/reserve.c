@@ -337,7 +337,7 @@ static int credit(struct ll_log *log, struct ll_credit *c, size_t bytes, enum ll
         return rc;
     /* If more than half of the ring is unwritten, the caller writes the log, so that the ring does
      * not become full. Otherwise, if much is unwritten or the undo reserve is low, the log's thread
-     * does its work in parallel, if the log has one. */
+     * (if there is one) does its work in parallel. */
     uint64_t waiting = ll_log__unwritten(log);
     bool progress;
     if (waiting > log->ring_size / 2 && ll_log__write_unless_busy(log, &progress, err, &rc)) {

@@ -72,9 +72,9 @@ static struct ll_log__seg *next_of(const struct ll_log__segments *segs)
     return i < segs->live.len ? ll_log__at(&segs->live, i) : NULL;
 }
 
-/* Moves credit on to the next segment if undo_left stays at least `rest`; for reserved records,
- * whatever undo_left is. Credit for other records does not enter the last segment: after a crash on
- * a full disk the log needs an untouched file in which it can continue. */
+/* Moves credit on to the next segment if undo_left stays at least `rest`. Credit for reserved
+ * records moves on whatever undo_left is. Credit for other records does not enter the last segment:
+ * after a crash on a full disk the log needs an untouched file in which it can continue. */
 static int enter_next(struct ll_log *log, struct ll_log__seg *next, bool reserved, uint64_t rest,
                       bool *entered, struct lladd_error *err)
 {

@@ -5,10 +5,10 @@
  * With env->threads the log may have a worker thread. The worker keeps two segments preallocated,
  * makes more while the undo reserve is low (both within half of the byte limit), and removes dead
  * files except two. It writes when more than a mebibyte is unwritten and no other thread is
- * writing, and syncs for ll_log_force_soon. It is started when it is first needed: when a segment
- * is used up, when no segment is left for the credit of page images, when the undo reserve needs
- * more segments, or when a sync is requested. ll_log_maintain does the same work with segments and
- * dead files. A caller that needs space and finds no segment makes one.
+ * writing, and syncs for ll_log_force_soon. The worker is started when it is first needed. It is
+ * needed when a segment is used up, when no segment is left for the credit of page images, when the
+ * undo reserve needs more segments, or when a sync is requested. ll_log_maintain does the same work
+ * with segments and dead files. A caller that needs space and finds no segment makes one.
  */
 #include "log/log_private.h"
 

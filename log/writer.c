@@ -162,7 +162,7 @@ static uint32_t add_payload(struct ll_log *log, uint32_t n, uint64_t lsn, uint64
     return n;
 }
 
-/* File offset of a payload byte; for the first byte of a block, of the block's header. */
+/* The file offset of a payload byte or, for the first byte of a block, of the block's header. */
 static uint64_t place_of(const struct ll_log__seg *seg, uint64_t lsn)
 {
     uint64_t index = (lsn - seg->first) / seg->room;

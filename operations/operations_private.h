@@ -90,7 +90,7 @@ struct ll_allocator {
     struct lladd_mutex mutex;     /* a leaf; protects the members between it and `grow` */
     struct ll_bitmap_group *groups;
     uint64_t n_groups, cap_groups;
-    uint64_t current;                             /* the group that single pages are taken from */
+    uint64_t current;                             /* the group from which single pages are taken */
     struct ll_page_owner *pending, **pending_end; /* committed transactions; their freed pages are
                                                    * not reusable yet */
     uint64_t n_pending_pages;                     /* pages that the pending transactions have

@@ -171,7 +171,7 @@ int ll_operations__blob_link(struct lladd_txn *, lladd_pageno root, uint64_t i, 
                              uint64_t n);
 /* Frees the data pages from `keep` on, and index pages that become empty. */
 int ll_operations__blob_cut(struct lladd_txn *, lladd_pageno root, uint64_t keep);
-/* Calls fn for each page below the root, in the order of the data pages; for an index page before
+/* Calls fn for each page below the root, in the order of the data pages. An index page comes before
  * the pages below it. `where` is the page's role. No latch is held meanwhile. */
 int ll_operations__blob_each(struct lladd_db *, lladd_pageno root,
                              int (*fn)(void *ctx, lladd_pageno, uint64_t where,

@@ -11,8 +11,7 @@
  * Each page below the root stores its blob and its role. A reader latches one page at a time, so a
  * transaction may change an entry after the reader has read the entry. If the reader then finds a
  * page of another blob or role, it starts again from the root. If it finds the replaced page
- * unchanged, the result is correct: the reader sees the blob as of the moment when the entry was
- * read. */
+ * unchanged, the result is correct: the reader sees the blob as it was when the entry was read. */
 #include "operations/blob/blob.h"
 
 /* ---- fixing ---------------------------------------------------------------------------------- */

@@ -8,8 +8,8 @@
  * the tree is destroyed. The rollback of a load frees the pages of its nodes, so these nodes must
  * not have been seen by a reader. No reader can see them: the root page names no node before
  * lladd_btree_load_finish, and calls on the tree return LLADD_BUSY until the transaction has
- * committed. A load into a tree that can be used would have to leave its pages in the tree after a
- * rollback, like those of a split.
+ * committed. If a load could add pages to a tree that is in use, these pages would have to stay in
+ * the tree after a rollback, like the pages of a split.
  *
  * So a rollback undoes only the allocations and, after lladd_btree_load_finish, the state of the
  * root page. One of the allocated pages is the root page, which identifies the tree. The pages are
@@ -42,7 +42,7 @@ struct level {
     /* The next page of the last extent, its pages left, and the number of pages of all extents. */
     uint64_t next, left, taken;
     unsigned char *stage;       /* complete nodes, on pages that follow each other */
-    lladd_pageno stage_page;    /* the page of the first one */
+    lladd_pageno stage_page;    /* the page of the first node in the stage */
     size_t staged, stage_pages; /* nodes in the stage; its size in nodes */
 };
 
@@ -116,8 +116,8 @@ static int flush(struct lladd_btree_loader *l, struct level *v)
     return lladd_bulk_write(l->txn, v->stage_page, n, ll_btree__node_page.name, v->stage);
 }
 
-/* Takes another extent for the level. Its length is that of all earlier extents of the level
- * together, but at most EXTENT_BYTES, and less if there is not enough space. */
+/* Takes another extent for the level. The new extent is as long as all earlier extents of the level
+ * together, but at most EXTENT_BYTES. It is shorter if there is too little space. */
 static int take_extent(struct lladd_btree_loader *l, struct level *v)
 {
     struct lladd_db *db = lladd_txn_db(l->txn);

@@ -56,7 +56,7 @@
 struct merge {
     struct lladd_txn *txn;
     struct ll_btree_tree *t;
-    struct bt_key key; /* the attempt is about the node that covers it at this level */
+    struct bt_key key; /* an attempt tries to merge the node that covers this key at this level */
     uint32_t level;
     /* Results of an attempt. */
     enum done { NOTHING, MERGED, SPARE } done;

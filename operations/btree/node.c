@@ -318,7 +318,8 @@ void ll_btree__compact(unsigned char *page, uint32_t size)
     set_heads(page, bt_get(page, BT_PREFIX));
 }
 
-/* Writes an entry in front of the others; the gap has the room. */
+/* Writes an entry before the present entries. The caller has checked that the gap has enough
+ * room. */
 static uint32_t write_entry(unsigned char *page, uint32_t size, const struct bt_entry *e)
 {
     uint32_t n = bt_entry_size(BT_LEN(e->key_len), e->cap), used = bt_get(page, BT_USED) + n;

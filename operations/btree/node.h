@@ -202,7 +202,7 @@ void ll_btree__clear(unsigned char *page, uint32_t size, const struct bt_fences 
 
 /* The result of a search. */
 struct bt_place {
-    uint32_t slot; /* the first one with a key that is not less than the search key */
+    uint32_t slot; /* the first slot with a key that is not less than the search key */
     bool found;    /* the slot's key is equal to the search key */
 };
 /* Finds a key that the node covers. */

@@ -238,7 +238,7 @@ struct bt_change {
 };
 
 /* Rows for one leaf. `change` has the rows' tree and transaction; its key and value are set to
- * those of one row after the other. */
+ * those of each row in turn. */
 struct bt_rows {
     struct bt_change *change;
     const struct lladd_btree_row *rows;
@@ -414,8 +414,8 @@ void ll_btree__loads_ended(struct ll_btree_owner *);
 int ll_btree__tree_of(const struct lladd_btree *, struct ll_btree_tree **, struct lladd_error *);
 /* Reads the sizes, if that has not been done, and checks the length. */
 int ll_btree__check_key(struct ll_btree_tree *, size_t len, struct lladd_error *);
-/* Check lengths, in a tree of which the sizes are known. *out: the number of bytes in the entry,
- * which are the value's, or those of a reference to a blob. */
+/* Check lengths, in a tree of which the sizes are known. *out: the number of bytes that the value,
+ * or the reference to its blob, takes in the entry. */
 int ll_btree__key_fits(const struct ll_btree_tree *, size_t len, struct lladd_error *);
 int ll_btree__value_fits(const struct ll_btree_tree *, size_t key_len, size_t len, uint16_t *out,
                          struct lladd_error *);

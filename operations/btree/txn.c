@@ -221,8 +221,8 @@ static int note_change(struct lladd_txn *txn, struct ll_btree_owner *o, struct l
         return ll_btree__no_memory(lladd_txn_error_out(txn), "a transaction's B+trees");
     o->changed[o->n_changed++] = t;
     (void)lladd_atomic_add64(&t->changers, 1);
-    lladd_atomic_fence(); /* comes before the load of `owner`: one of two threads sees the other's
-                           * store */
+    lladd_atomic_fence(); /* comes before the load of `owner`: of two threads, at least one sees the
+                           * other's store */
     return 0;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The logical undo of a change of a row. It logs at most one record, which has no undo, and does
- * nothing if the change is undone already; so recovery can repeat it (OP-5). It needs no room and
- * splits nothing. It needs memory only if the tree is not in memory yet, as in an undo after a
- * crash. */
+/* The logical undo of a change of a row. The undo logs at most one record, which has no undo, and
+ * does nothing if the change is undone already. So recovery can repeat the undo (OP-5). The undo
+ * needs no room and splits nothing. It needs memory only if the tree is not in memory yet, as in an
+ * undo after a crash. */
 #include "operations/btree/tree.h"
 
 #define FRAME_TRIES 100000

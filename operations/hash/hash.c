@@ -582,8 +582,8 @@ static __attribute__((noinline)) int store_long(struct hb_change *c, struct give
     return rc ? rc : store_any(c, g, physical);
 }
 
-/* `only`: if the key has an element, it is not replaced, and its value is copied to c->old, if that
- * is not NULL. */
+/* `only`: if the key has an element, the element is not replaced, and its value is copied to c->old
+ * (nullable). */
 static inline int put(struct lladd_txn *txn, struct lladd_hash *h, const void *key, size_t key_len,
                       const void *value, size_t value_len, bool only, struct hb_change *c)
 {
@@ -627,7 +627,7 @@ static int insert_aimed(struct hb_change *c, const struct lladd_hash_element *e)
     return rc || c->inserted ? rc : exists(c->txn);
 }
 
-/* The result is that of inserting the elements one by one. Prefetches the pages of the following
+/* Has the same result as inserting the elements one by one. Prefetches the pages of the following
  * keys. */
 int lladd_hash_insert_many(struct lladd_txn *txn, struct lladd_hash *h,
                            const struct lladd_hash_element *e, size_t n, size_t *done)

@@ -24,8 +24,8 @@ static inline uint32_t words_of(uint32_t n)
     return (n + 14) / 8;
 }
 
-/* Copies the n aligned words from the one with byte `from` on, or the page's last n words;
- * returns a pointer to the copy of byte `from`. `n` is the same for every slot, so that the
+/* Copies n aligned words, beginning with the word that contains byte `from`, or the page's last n
+ * words; returns a pointer to the copy of byte `from`. `n` is the same for every slot, so that the
  * processor can predict the loop. */
 static inline const unsigned char *copy(const struct lladd_read *g, uint32_t from,
                                         uint64_t *words, uint32_t n)

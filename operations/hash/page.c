@@ -783,8 +783,9 @@ const struct lladd_op ll_hash__mark = {
 };
 
 /* Operations of earlier versions, which recovery may meet. They are not logged any more, so they
- * have no `prepare`. Their bytes have the form of those of put, or of the operation above with the
- * same name. Only the undo bytes of `insert` have another form: that of remove. */
+ * have no `prepare`. Their records have the form of the records of put, or of the operation above
+ * with the same name. Only the undo bytes of `insert` differ: they have the form of the undo bytes
+ * of remove. */
 enum { OLD_INSERT, OLD_REPLACE, OLD_REPLACE_SHORT };
 const struct lladd_op ll_hash__old[] = {
     [OLD_INSERT] =

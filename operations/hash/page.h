@@ -81,7 +81,7 @@ struct hb_entry {
     const unsigned char *key, *value;
     uint16_t tag; /* includes HB_GHOST */
     uint16_t key_len, value_len;
-    uint16_t cap; /* the room for its value, in bytes */
+    uint16_t cap; /* room for the value, in bytes */
 };
 #define HB_LEN(x) ((x) & (HB_BLOB - 1u))
 
@@ -101,9 +101,9 @@ struct hb_key {
 
 /* The result of a search: the key's slot, and where a new entry could go. */
 struct hb_place {
-    uint32_t slot;  /* the key's; HB_NONE: not found */
-    uint32_t ghost; /* first slot on the way with another key's ghost; HB_NONE */
-    uint32_t free;  /* first free slot; HB_NONE */
+    uint32_t slot;  /* the key's slot; HB_NONE: the key was not found */
+    uint32_t ghost; /* first slot on the way with another key's ghost; HB_NONE: there is none */
+    uint32_t free;  /* first free slot; HB_NONE: there is none */
 };
 #define HB_NONE UINT32_MAX
 
@@ -194,10 +194,11 @@ struct ll_hash_table;
 struct hb_change {
     struct ll_hash_table *table;
     struct lladd_txn *txn;
-    const struct lladd_op *op; /* for the operation `slot`: which of put and remove it does */
+    const struct lladd_op *op; /* for the operation `slot`: the operation that it does, put or
+                                * remove */
     struct hb_key key;
     uint64_t hash, buckets; /* hash of the key; assumed number of buckets */
-    lladd_pageno page;      /* the bucket's page, if that number is right */
+    lladd_pageno page;      /* the bucket's page, if `buckets` is right */
     const unsigned char *value;
     uint16_t value_len;
     bool chain;  /* the whole chain has been searched: this page's answer is final */

@@ -278,7 +278,7 @@ static int merge_plain(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t 
 
 /* ---- rebuilding ------------------------------------------------------------------------------ */
 
-enum { STAY, GO }; /* the bucket with the lower number; the new bucket of a split */
+enum { STAY, GO }; /* STAY: the bucket with the lower number; GO: the new bucket of a split */
 
 /* The contents of buckets; indices are STAY and GO. */
 struct contents {

@@ -39,7 +39,7 @@ struct ll_hash_table {
     struct ll_extents run;
     struct ll_hash_table *next;
     bool loaded;        /* the members above are filled in; under `loading` */
-    bool physical;      /* the undo that its open handles ask for; under the mutex */
+    bool physical;      /* the open handles of the table ask for physical undo; under the mutex */
     uint32_t handles;   /* under the mutex */
     uint32_t destroyed; /* atomic; 0 again if the destruction is rolled back */
     uint64_t owner;     /* atomic: struct ll_hash_owner * of the transaction that has it alone,
@@ -283,8 +283,8 @@ struct ll_hash_reader {
     struct hb_part key_part, value_part;
 };
 
-/* Reads an element as of one moment, blobs included. LLADD_NOT_FOUND without a message; an error of
- * `see` ends the call. A failed call may have written to `into`. */
+/* Reads an element, blobs included, as it is at one moment. LLADD_NOT_FOUND without a message; an
+ * error of `see` ends the call. A failed call may have written to `into`. */
 int ll_hash__read(struct ll_hash_reader *, struct lladd_error *);
 
 /* Sets the part to the blob that this reference in an entry names. */

@@ -278,8 +278,8 @@ static int note_change(struct lladd_txn *txn, struct ll_hash_owner *o, struct ll
     }
     o->changed[o->n_changed++] = t;
     (void)lladd_atomic_add64(&t->changers, 1);
-    lladd_atomic_fence(); /* comes before the load of `owner`: one of two threads sees the other's
-                           * store */
+    lladd_atomic_fence(); /* comes before the load of `owner`: of two threads, at least one sees the
+                           * other's store */
     return 0;
 }
 
@@ -304,7 +304,8 @@ int ll_hash__claim(struct lladd_txn *txn, struct ll_hash_table *t)
 }
 
 /* A change of a table that is not first in `changed`. If another transaction claims the table at
- * the same moment, the other one sees the note, or this one sees the claim (or both). */
+ * the same moment, that transaction sees this one's note, or this transaction sees the claim (or
+ * both). */
 static int change_by_key(struct lladd_txn *txn, struct ll_hash_table *t, bool *physical)
 {
     struct ll_hash_owner *o;

@@ -45,7 +45,7 @@ static inline lladd_pageno ll_heap_owner_page(uint64_t owner)
 
 /* Arguments of HEAP_APPEND and HEAP_HINT. */
 struct ll_heap_append {
-    lladd_pageno first; /* of n pages */
+    lladd_pageno first; /* the first of n pages */
     uint32_t n;
     uint32_t expected; /* the number of entries; LLADD_CONFLICT if it is different */
 };
@@ -86,8 +86,8 @@ struct lladd_heap {
 
     /* Protected by `grow`: */
     bool passing;
-    lladd_pageno at;   /* the pass continues on this inventory page, */
-    uint32_t index;    /* with this entry */
+    lladd_pageno at;   /* the inventory page on which the pass continues */
+    uint32_t index;    /* the entry of that page with which the pass continues */
     uint64_t seen;     /* entries this pass has visited */
     uint64_t visited;  /* entries all passes have visited */
     uint64_t entries;  /* entries of the heap, counted by the last pass, plus those added

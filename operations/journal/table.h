@@ -97,9 +97,9 @@ int ll_operations__journal_row_get(struct lladd_span, struct ll_journal_row *);
 /* ---- tags.c ---------------------------------------------------------------------------------- */
 
 struct ll_journal_bucket {
-    uint64_t commit;  /* the newest commit in it */
+    uint64_t commit;  /* the newest commit in the bucket */
     uint64_t first;   /* LSN of the oldest log record needed to read its entries */
-    uint64_t read_to; /* the newest commit that added, moved or copied an entry of it */
+    uint64_t read_to; /* the newest commit that added, moved or copied an entry of the bucket */
     uint64_t entries, bytes;
 };
 
@@ -225,7 +225,8 @@ struct ll_journal_txn {
     size_t n_changes, cap_changes;
     struct ll_journal_annul *annuls;
     size_t n_annuls, cap_annuls;
-    size_t n_was; /* the sum of n_was of its parts: rollbacks may make as many annulments */
+    size_t n_was; /* the sum of n_was of the transaction's parts: rollbacks may make as many
+                   * annulments */
     struct ll_journal_held *held;
     struct ll_journal_in_doubt *doubt; /* changes of its prepare record, until the catalogue is
                                         * loaded */

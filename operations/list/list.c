@@ -20,9 +20,9 @@
  * top action unlinks the item and frees its record. Undo of an insertion also leaves a marked item.
  *
  * If a transaction creates or splices a list, other transactions must not use the list until that
- * transaction has ended. Its insertions are ordinary updates, which roll back one by one, because
- * links must not outlive the pages or the order that they belong to. A transaction that creates or
- * splices does not sweep.
+ * transaction has ended. The insertions of that transaction are ordinary updates, which roll back
+ * one by one, because links must not outlive the pages or the order that they belong to. A
+ * transaction that creates or splices does not sweep.
  *
  * Readers latch one page at a time. When a reader follows a link, the slot may have got another
  * item meanwhile. Then `turn` in the item differs from `turn` in the link, unless the 16-bit

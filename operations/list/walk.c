@@ -139,7 +139,7 @@ int lladd_list_get(struct lladd_list *l, struct lladd_item item, void *buf, size
 struct walk {
     struct lladd_item at; /* LLADD_ITEM_NONE: before the first */
     struct lladd_item next;
-    struct ll_list_look it; /* the item `at` as read */
+    struct ll_list_look it; /* the item `at`, as it was read */
     /* To detect a ring. mark: the item at the last step with a number that is a power of two; met:
      * the number of times that the walk has met `mark` since. */
     struct lladd_item mark;

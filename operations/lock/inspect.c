@@ -5,7 +5,7 @@
 
 /* A copy of what is reported of one locker and one lock. */
 struct row {
-    struct lladd_lock_info info; /* without the name */
+    struct lladd_lock_info info; /* tell_rows sets its member `name` */
     unsigned char *name;
     size_t name_len;
 };

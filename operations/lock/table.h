@@ -150,7 +150,7 @@ struct ll_lock_partition {
 
 /* A wait that has ended. */
 struct ll_lock_past {
-    struct lladd_lock_event event; /* its name and text are in the following members */
+    struct lladd_lock_event event; /* the event's name and text are in the following members */
     unsigned char *name;
     size_t name_len;
     char *text;

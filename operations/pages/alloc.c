@@ -13,11 +13,11 @@
  *   holds     reservations of freed pages that an undo may need (reservation.c).
  *
  * If no group has room, the page file grows. It grows to four times its size while it is smaller
- * than a MiB, then to twice its size, by at least 16 pages and at most 64 MiB. It grows by more if
- * the request needs more, and by less on a full device. The file never shrinks. Growing allocates
- * the device's blocks, so that writing an allocated page needs no more space. Growing is not
- * logged. A page of zeros in a bitmap's place stands for a group without allocations; the bitmap is
- * formatted when its group is first used.
+ * than a MiB, then to twice its size, by at least 16 pages and at most 64 MiB. The file grows by
+ * more if the request needs more, and by less on a full device. The file never shrinks. Growing
+ * allocates the device's blocks, so that writing an allocated page needs no more space. Growing is
+ * not logged. A page of zeros in a bitmap's place stands for a group without allocations; the
+ * bitmap is formatted when its group is first used.
  *
  * A transaction that has freed pages waits in the queue `pending` until its commit is durable. Each
  * call that allocates or frees pages checks the oldest transaction in the queue. If the commit of

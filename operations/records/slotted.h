@@ -25,8 +25,8 @@ enum {
 
 struct slot {
     uint32_t at;  /* offset in the page; 0: unused */
-    uint32_t len; /* of the contents */
-    uint32_t cap; /* bytes it occupies, a multiple of SLOT_ALIGN */
+    uint32_t len; /* length of the contents */
+    uint32_t cap; /* bytes that the record occupies, a multiple of SLOT_ALIGN */
     unsigned tag; /* 0 to 3 */
     bool ghost;   /* freed; the contents are kept for undo */
 };
@@ -82,7 +82,7 @@ struct ll_slotted_state {
 /* Arguments of the operations, passed to lladd_update. */
 struct ll_slotted_alloc {
     const unsigned char *bytes; /* NULL: zeros */
-    uint32_t len; /* of the record; the operation stores at most LLADD_SLOTTED_PIECE of its bytes */
+    uint32_t len; /* length of the record; the operation stores at most LLADD_SLOTTED_PIECE bytes */
     unsigned tag;
     uint32_t slot;                 /* out */
     uint32_t short_of;             /* out: the number of bytes missing, above 0 with

@@ -124,9 +124,9 @@ static inline uint64_t ll_operations__extents_size(const struct ll_extents *r)
 }
 /* Makes the sequence have at least n pages. The caller holds no page latch. */
 int ll_operations__extents_grow(struct lladd_txn *, struct ll_extents *, uint64_t n);
-/* Frees the extents that n pages do not need. They stay freed if the transaction rolls back, unless
- * this transaction has created the sequence. The caller makes sure that no thread uses the pages,
- * and that no undo needs them: the change that emptied them must be durable. */
+/* Frees the extents that n pages do not need. The extents stay freed if the transaction rolls back,
+ * unless this transaction has created the sequence. The caller makes sure that no thread uses the
+ * pages, and that no undo needs them: the change that emptied them must be durable. */
 int ll_operations__extents_shrink(struct lladd_txn *, struct ll_extents *, uint64_t n);
 /* Frees the whole sequence as part of the transaction: a rollback restores it. The caller frees the
  * root page, and keeps other threads from using the sequence. */

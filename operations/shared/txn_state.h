@@ -10,8 +10,8 @@ struct ll_txn_part;
 
 struct ll_txn_parts {
     struct lladd_db *db;
-    struct lladd_mutex *mutex;          /* the extension's; a leaf */
-    void (*drop)(struct ll_txn_part *); /* releases what a state has, before it is freed */
+    struct lladd_mutex *mutex;          /* the extension's mutex, a leaf */
+    void (*drop)(struct ll_txn_part *); /* releases what a state owns, before the state is freed */
     struct ll_txn_part *first;
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* keydiv_dtable: keys below a divider are in the table "below", the others in the table "from".
+/* keydiv_dtable: keys below a divider are in the table "below", all other keys in the table "from".
  *
- * The divider is "divider", an integer, if keys are numbers, and "divider_bytes" if keys are
- * strings or bytes. For more than two ranges of keys, "from" or "below" is a keydiv_dtable itself.
- * A row is rejected if the table for its key rejects the row.
+ * If keys are numbers, the divider is the parameter "divider", an integer. If keys are strings or
+ * bytes, it is the parameter "divider_bytes". For more than two ranges of keys, "from" or "below"
+ * is a keydiv_dtable itself. A row is rejected if the table for its key rejects the row.
  *
  * At the end of one table, a cursor moves on to the row of the other table that is nearest to the
  * divider. If both tables have places, rows have places: first the places of "below", then those of

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A column of sorted keys, each with a number, its mark. The stream "keys" consists of blocks; a
- * block is read without the others. "Numbers" and "bytes" say which keys a field is for:
+/* A column of sorted keys, each with a number, its mark. The stream "keys" consists of blocks; each
+ * block can be read alone. "Numbers" and "bytes" say which keys a field is for:
  *
  *     0    u64  mark of the row before the first row, without the tombstone flag
  *     8    u64  numbers: the first key; bytes: 0

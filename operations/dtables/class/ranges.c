@@ -6,9 +6,10 @@
  * Cursors and places are the base's.
  *
  * A range is a row of the second table. The row's key is the first key of the range. The row's
- * value says where the range ends: u8 1 and the end key (u32, u64, or its bytes); or, if the range
- * has no end, u8 0 and, if keys are numbers, zeros in place of the key. Ranges ascend, so only the
- * last range that begins at or before a key can cover the key.
+ * value says where the range ends. If the range has an end, the value is u8 1 and the end key (u32,
+ * u64, or its bytes). Otherwise the value is u8 0, followed by zeros in place of the key if keys
+ * are numbers. Ranges ascend, so only the last range that begins at or before a key can cover the
+ * key.
  *
  * A first range without a beginning has no row; its value is in the footer. Footer: u64 number of
  * ranges, u8 1 if there is such a range (else 0), its value. */

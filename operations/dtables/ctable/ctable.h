@@ -13,7 +13,7 @@ struct lladd_ctable {
     struct lladd_managed *below;
     char *name;
     uint32_t n;
-    const char **columns; /* their names */
+    const char **columns; /* names of the columns */
 };
 
 /* Makes the configuration of a column store, as text that the caller frees. The column names have

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Chooses the form of a segment of an auto_dtable: see auto.h. Computes how many bytes each allowed
  * form needs, approximately for numbers, and writes the shortest form. If several forms are equally
- * short, the one considered first is written: plain, constant, dictionary, numbers, runs, deltas.
- * Deltas are written only if they save a tenth, because reading must add up differences. */
+ * short, the first of them in this order is written: plain, constant, dictionary, numbers, runs,
+ * deltas. Deltas are written only if they save a tenth, because reading must add up differences. */
 #include "operations/dtables/pack/auto.h"
 
 #include <lladd/extension.h>
