@@ -40,7 +40,7 @@ struct survey {
     struct ll_hashmap txns;  /* id -> struct ll_inspect_txn *, which the survey frees */
     struct ll_hashmap ended; /* transactions that ended before the checkpoint's END */
     bool early;              /* the records that are read now precede the checkpoint's BEGIN:
-                              * transaction records do not count */
+                              * transaction records are ignored */
     uint64_t begins;
     bool data_seen;
     uint64_t end; /* end of the last record */

@@ -39,7 +39,7 @@ static int make_file(struct ll_spill *s, const char *dir)
     int rc = fd < 0 ? -errno : 0;
     if (!rc && (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || unlink(path) != 0)) {
         rc = -errno;
-        (void)close(fd); /* the first error counts */
+        (void)close(fd); /* the first error is returned */
     }
     free(path);
     if (!rc)

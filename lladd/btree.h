@@ -255,9 +255,10 @@ LLADD_API int lladd_btree_stats_get(struct lladd_btree *, struct lladd_btree_sta
  *  return 0, stops and returns that value. No thread may be changing the tree. */
 LLADD_API int lladd_btree_pages(struct lladd_btree *, int (*fn)(void *ctx, lladd_pageno), void *ctx,
                                 struct lladd_error *);
-/** Checks that the keys are in order, that the nodes of each level meet, that each child has the
- *  keys that its parent says, and that counts, pages and blobs are right. LLADD_CORRUPT_PAGE: the
- *  message says what is wrong and where. No thread may change the tree meanwhile. */
+/** Checks that the keys are in order, that there is no gap between the key intervals of
+ *  neighbouring nodes, that each child has the keys that its parent says, and that counts, pages
+ *  and blobs are right. LLADD_CORRUPT_PAGE: the message says what is wrong and where. No thread may
+ *  change the tree meanwhile. */
 LLADD_API int lladd_btree_check(struct lladd_btree *, struct lladd_error *);
 
 #ifdef __cplusplus

@@ -139,8 +139,8 @@ struct lladd_ctable_change {
     uint32_t column;
     struct lladd_dtable_value value; /**< ABSENT: removes the value */
 };
-/** Changes some columns of a row; if a column is named twice, the last change counts. If the row
- *  does not exist, it is created, and the other columns have no value. */
+/** Changes some columns of a row; if a column is named twice, the last change takes effect. If the
+ *  row does not exist, it is created, and the other columns have no value. */
 LLADD_API int lladd_ctable_update(struct lladd_txn *, struct lladd_ctable *,
                                   const struct lladd_dtable_key *,
                                   const struct lladd_ctable_change *, size_t n);

@@ -190,7 +190,7 @@ LLADD_API int lladd_update(struct lladd_txn *, lladd_op_id, lladd_pageno, const 
 LLADD_API int lladd_update_page(struct lladd_txn *, lladd_op_id, struct lladd_page *held,
                                 const void *args, size_t len);
 /** Reserves log space (credit) for `count` records of the operation. Afterwards the transaction has
- *  credit for at least these records; credit from earlier calls counts. A count up to the
+ *  credit for at least these records, including credit from earlier calls. A count up to the
  *  operation's credit_max fits into every log_ring_bytes that lladd_open accepts; LLADD_TOO_LARGE
  *  if a larger count needs more than five eighths of log_ring_bytes. LLADD_BAD_STATE if the thread
  *  holds a page (BUF-3).

@@ -312,9 +312,9 @@ LLADD_API lladd_lsn lladd_txn_id(const struct lladd_txn *);
  *  meanwhile; if the user waits for a lock, that wait ends with LLADD_TAKEN within a tenth of a
  *  second. LLADD_TIMEOUT if the user's call has not ended after `wait_ns` (UINT64_MAX: no limit);
  *  nothing has changed then. LLADD_CLOSED: the transaction has ended. On a poisoned handle
- *  lladd_txn_take does not wait for the end of an open top action, which cannot end; if the user's
- *  call does not end, lladd_txn_take returns the poison's code. The calling thread must hold no
- *  page.
+ *  lladd_txn_take does not wait for the end of an open top action, because such an action cannot
+ *  end. If the user's call does not end, lladd_txn_take returns the poison's code. The calling
+ *  thread must hold no page.
  *
  *  After the end of a guarded transaction its handle stays valid for the threads from which it was
  *  taken: their calls return LLADD_TAKEN or LLADD_CLOSED. The handle is freed when lladd_txn_drop

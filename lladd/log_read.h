@@ -81,8 +81,8 @@ LLADD_API lladd_lsn lladd_log_hold_raise(struct lladd_log_hold *, lladd_lsn lsn)
 /** Ends the hold and frees it; NULL does nothing. Any thread. */
 LLADD_API void lladd_log_release(struct lladd_log_hold *);
 /** The oldest LSN that a recovery from the control block as it is now would need, for redo, for an
- *  open or prepared transaction, for a class, or for a pin. Holds do not count. The log may be
- *  truncated up to this LSN at any time, unless a hold keeps it. Any thread. */
+ *  open or prepared transaction, for a class, or for a pin. Holds are not considered. The log may
+ *  be truncated up to this LSN at any time, unless a hold keeps it. Any thread. */
 LLADD_API int lladd_log_needed(struct lladd_db *, lladd_lsn *out, struct lladd_error *);
 
 /** A reason why the log cannot be truncated further. */
@@ -101,8 +101,8 @@ struct lladd_pinner {
                         for "undo": the bytes reserved and the number of transactions */
 };
 /** Returns the pinner with the smallest LSN, or the pinner of kind "undo". Pinners of the kinds
- *  "page" and "checkpoint" do not count if even a new checkpoint would free no log. Any thread.
- *  `kind` is a static string. */
+ *  "page" and "checkpoint" are not considered if even a new checkpoint would free no log. Any
+ *  thread. `kind` is a static string. */
 LLADD_API int lladd_log_pinner(struct lladd_db *, struct lladd_pinner *, struct lladd_error *);
 
 #ifdef __cplusplus

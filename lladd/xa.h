@@ -50,9 +50,9 @@ extern LLADD_API struct xa_switch_t lladd_xa_switch;
  *  in a nested top action, the other thread waits for the end of that call or action; with TMFAIL,
  *  a wait of this thread for a lock ends with LLADD_TAKEN. Each later call of this thread on the
  *  transaction returns LLADD_TAKEN. The handle may be passed to calls until this thread calls
- *  xa_start under the rmid, or any thread calls xa_open after a failure, which closes the failed
- *  database. A thread that keeps a pin, cursor or view of the transaction between calls must
- *  enclose its use in lladd_use_begin and lladd_use_end (lladd/extension.h). */
+ *  xa_start under the rmid, or until any thread calls xa_open after a failure. That xa_open closes
+ *  the failed database. A thread that keeps a pin, cursor or view of the transaction between calls
+ *  must enclose its use in lladd_use_begin and lladd_use_end (lladd/extension.h). */
 LLADD_API struct lladd_txn *lladd_xa_txn(int rmid);
 /** The database that any thread has opened under this rmid; NULL if no thread has, or while it is
  *  opened again after a failure. The handle lives until the last xa_close, or until an xa_open

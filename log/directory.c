@@ -101,7 +101,7 @@ static int probe(struct ll_log *log, uint64_t name, struct ll_log__seg **out,
     if (got == -ENODATA)
         got = 0, size = 0;
     if (got) {
-        (void)ll_io_close(log->dev, file); /* the read's error counts */
+        (void)ll_io_close(log->dev, file); /* the read's error is returned */
         return ll_fail_io(err, got, false, "read", path);
     }
     bool whole = size >= LL_LOG_SEGMENT_MIN && ll_log__block_decode(bytes, &b);

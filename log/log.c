@@ -35,19 +35,20 @@
  * are made durable first, so if a crash comes before the segment's name is durable, the next scan
  * finds the same X. The new segment may reuse a file wholly inside the gap (create.c defines the
  * order), so one recovery on a full disk needs no space. If nothing was written after a cut, the
- * next cut names the same X, and the empty segment is in its gap.
+ * next cut names the same X, and the gap of the next cut contains the empty segment.
  *
  * Start after an unclean stop on a full disk (ll_log_start_here). A cut would waste the rest of the
  * segment that holds X, so the log continues in that segment, in the middle of the block that holds
  * X. (If the last segment is empty, the log continues at that segment's first LSN. This LSN may
  * already be recorded as the end of the log.) The remains of a torn group above X in the segment
- * could be taken for later records, because they have the segment's incarnation. They are cleared
- * first, and the file is synced. The segments above X are renamed to <first>.new, durably, in such
- * an order that after any number of renames the log still ends at X (create.c). Nothing is logged
- * until all these steps are done, so a crash finds the same X. The segment keeps its incarnation,
- * and records that begin in it have its salt. Segments made later have the incarnation of this
- * open, which no old block has. Their LSNs may have been used before, so an old record in a reused
- * file may hold the LSN of its place; the salt of its checksum tells it from a new record.
+ * could be taken for later records, because they have the segment's incarnation. These remains are
+ * cleared first, and the file is synced. The segments above X are renamed to <first>.new, durably,
+ * in such an order that after any number of renames the log still ends at X (create.c). Nothing is
+ * logged until all these steps are done, so a crash finds the same X. The segment keeps its
+ * incarnation, and records that begin in it have its salt. Segments made later have the incarnation
+ * of this open, which no old block has. The LSNs of these segments may have been used before, so an
+ * old record in a reused file may hold the LSN of its place. The salt of its checksum distinguishes
+ * the old record from a new one.
  *
  * Start after a clean stop: the log continues in the same segment, whatever its incarnation, in the
  * middle of a block. If the control file names that segment, open reads only that file, and the

@@ -188,14 +188,14 @@ bool ll_log_credit_may_rest(const struct ll_log *, struct ll_credit *);
  * size holds, at most 16 KiB. May wait until a segment is made. The records are later appended with
  * credit from ll_log_credit_reserved, which does not fail for lack of space. */
 int ll_log_undo_reserve(struct ll_log *, uint64_t bytes, struct lladd_error *);
-/* ll_log_undo_reserve for owed records (ll_log_credit_owed). It may also reserve the slack, and
- * free space of the current segment counts. */
+/* ll_log_undo_reserve for owed records (ll_log_credit_owed). This call may also reserve the slack,
+ * and free space of the current segment. */
 int ll_log_undo_reserve_owed(struct ll_log *, uint64_t bytes, struct lladd_error *);
-/* ll_log_undo_reserve for recovery, which must manage with the space that the crash left: free
- * space of the current segment counts, too, and so does the slack. With `spare`, also checks that
- * more space is free now: as much as a segment of the current size holds or, if the byte limit
- * refuses another segment, about the slack. If there is too little space, returns an error such as
- * LLADD_NO_SPACE and reserves nothing. */
+/* ll_log_undo_reserve for recovery, which must manage with the space that the crash has left. So
+ * this call, too, may reserve the slack, and free space of the current segment. With `spare`, also
+ * checks that more space is free now: as much as a segment of the current size holds or, if the
+ * byte limit refuses another segment, about the slack. If there is too little space, returns an
+ * error such as LLADD_NO_SPACE and reserves nothing. */
 int ll_log_undo_reserve_recovery(struct ll_log *, uint64_t bytes, bool spare, struct lladd_error *);
 /* For recovery when the disk has less space than rollbacks may need: counts `bytes` as reserved
  * although the space may not exist. Credit for reserved records may then fail with

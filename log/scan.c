@@ -11,9 +11,9 @@
  * - a seal after B states a watermark above B.
  *
  * For the third proof, the rest of the log is searched at every multiple of eight bytes, even where
- * block headers are damaged. A seal counts if it holds the LSN of its place and its salted checksum
- * is right. The search skips the payload of good records, because a payload that looks like a seal
- * proves nothing.
+ * block headers are damaged. The search accepts a seal if the seal holds the LSN of its place and
+ * its salted checksum is right. The search skips the payload of good records, because a payload
+ * that looks like a seal proves nothing.
  *
  * Without proof the log ends at B: damage in the last group cannot be told from a group torn by a
  * crash. After a clean stop no group can be torn, so damage in what the scan reads is detected.

@@ -47,8 +47,8 @@ bool ll_log__take_undo(struct ll_log *log, uint64_t eighths, uint64_t rest)
     return true;
 }
 
-/* `rest`: this number of eighths must stay free. `here`: free space of the current segment counts,
- * too. */
+/* `rest`: this number of eighths must stay free. `here`: free space of the current segment may be
+ * reserved, too. */
 static int reserve_undo(struct ll_log *log, uint64_t bytes, uint64_t rest, unsigned owed, bool here,
                         struct lladd_error *err)
 {

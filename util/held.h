@@ -7,8 +7,8 @@
  *
  * Every build counts how many pages of one database the thread has latched with lladd_page_fix. A
  * call that may wait returns LLADD_BAD_STATE if this number is not 0 (docs/threads.md). If a thread
- * has latched pages of two databases, only the pages of the first count: a call on the other
- * database may be allowed although it should be refused.
+ * has latched pages of two databases, only the pages of the first database are counted. A call on
+ * the second database may then be allowed although it should be refused.
  *
  * Debug builds also keep the list of held mutexes, newest first (sync.c), and the number of log
  * credits in hand. A thread with credit may wait only for pages and the log's writer (BUF-3).

@@ -16,10 +16,10 @@
  *   - At commit or prepare, the participant's `committing` syncs the written pages, once for all
  *     writes of the transaction.
  *
- * If the commit record is not durable when a crash comes, the blob has its old pages afterwards,
- * which are unchanged. Otherwise the blob has its new pages, which were durable before the commit
- * record. Logged updates use physical undo. This is correct because the caller's isolation keeps
- * other transactions from writing the blob. A call that fails rolls back to a savepoint. */
+ * If a crash comes before the commit record is durable, the blob keeps its old pages, which are
+ * unchanged. If the crash comes later, the blob has its new pages, which were durable before the
+ * commit record. Logged updates use physical undo. This is correct because the caller's isolation
+ * keeps other transactions from writing the blob. A call that fails rolls back to a savepoint. */
 #include "operations/blob/blob.h"
 
 #include <lladd/bulk.h>

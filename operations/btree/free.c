@@ -11,7 +11,7 @@
  *     is logged, neither change is undone;
  *   - no thread sees a page that is both a spare page and free, or neither.
  * All log space is taken before the first latch. `close` need not be undone, because the contents
- * of a spare page do not count.
+ * of a spare page have no meaning.
  *
  * Latches are taken in this order: the node, the root page, the page that moves. After the root
  * page, a thread latches only a page to which no descent leads. This is a free page, the spare page

@@ -236,7 +236,7 @@ static void write_node(const struct lladd_btree_loader *l, const struct level *v
 }
 
 /* Stages the present node, which is complete. right 0: the node is the last one of its level, and
- * the fence does not count. */
+ * the fence is not used. */
 static int complete(struct lladd_btree_loader *l, struct level *v, struct bt_key high,
                     lladd_pageno right)
 {

@@ -37,10 +37,10 @@
  *   close    The right page is no node any more.
  *
  * After each of these records the pages are a valid tree (BPT-4): after `unindex` the tree is as
- * after a split that the parent does not know yet; after `widen` the contents of the right page do
- * not count. So the records have no undo, and stay if the transaction rolls back. Then the page
- * goes to the free list, as an action of its own. If a crash prevents that, the page is still the
- * left node's spare page.
+ * after a split that the parent does not know yet; after `widen` the contents of the right page
+ * have no meaning. So the records have no undo, and stay if the transaction rolls back. Then the
+ * page goes to the free list, as an action of its own. If a crash prevents that, the page is still
+ * the left node's spare page.
  *
  * Late readers: a descent, a hint, or insert_many may still have the number of the merged page. If
  * that page is closed, the search begins again at the top. If the page has become another node

@@ -120,7 +120,7 @@ static inline uint32_t lower_head(const unsigned char *page, uint32_t lo, uint32
     return lo + (slot_head(page, lo) < head);
 }
 
-/* Finds the key among slots whose heads are not less than the head of the key. */
+/* Finds the key among the slots with heads that are not less than the head of the key. */
 static inline void find_whole(const unsigned char *page, uint32_t size, const struct head *h,
                               struct bt_key key, uint64_t word, uint32_t head, uint32_t lo,
                               struct bt_place *out)

@@ -7,7 +7,7 @@
  *   index   The parent gets the new node.
  *
  * After each of these records the pages are a valid tree (BPT-4): before `narrow` the page is the
- * node's spare page, and its contents do not count; before `index` the new node is found through
+ * node's spare page, and its contents have no meaning; before `index` the new node is found through
  * the right link. So the records have no undo, and stay if the transaction rolls back. If `index`
  * is missing, a writer that has followed the right link logs it. fill and narrow are logged with
  * both pages latched, left before right.

@@ -260,8 +260,8 @@ static int check_child(struct ll_btree_tree *t, struct lladd_view parent, uint32
                                     "names a child that does not begin with the key");
 }
 
-/* Is the spare page, if there is one, a page of this tree? The contents of a spare page, besides
- * its tree, do not count. */
+/* Is the spare page, if there is one, a page of this tree? Apart from the number of its tree, the
+ * contents of a spare page have no meaning. */
 static int check_spare(struct ll_btree_tree *t, lladd_pageno spare, lladd_pageno of,
                        struct lladd_error *err)
 {

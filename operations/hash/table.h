@@ -277,8 +277,8 @@ struct ll_hash_reader {
     const struct hb_key *key;
     uint64_t hash;
     /* Called under the latch of the element's page. Copies the parts that are on the page, and sets
-     * ref, into and n of the parts that are in blobs. ll_hash__read may call it several times; the
-     * last call counts. */
+     * ref, into and n of the parts that are in blobs. ll_hash__read may call the function several
+     * times; the result of the last call is used. */
     int (*see)(struct ll_hash_reader *, const struct hb_entry *, struct lladd_error *);
     struct hb_part key_part, value_part;
 };

@@ -4,11 +4,11 @@
 /* The journal of one database handle: the declarations that the source files of operations/journal/
  * share. These files use only the library's public headers and helpers of operations/shared/.
  *
- * An entry is an object record of the class "journal"; it counts if its transaction's commit record
- * is in the log. Memory has only the places of entries in the log. Each tag has a sequence of
- * *buckets*; a bucket describes the entries of one commit or of several consecutive ones. The
- * catalogue is a hash table with a row for each tag. The row has `discarded`, the LSN of a commit:
- * the tag's entries of that commit and of all older ones are discarded.
+ * An entry is an object record of the class "journal"; the entry is committed if its transaction's
+ * commit record is in the log. Memory has only the places of entries in the log. Each tag has a
+ * sequence of *buckets*; a bucket describes the entries of one commit or of several consecutive
+ * ones. The catalogue is a hash table with a row for each tag. The row has `discarded`, the LSN of
+ * a commit: the tag's entries of that commit and of all older ones are discarded.
  *
  *   JRN-1  An entry belongs to the tag to which it was appended, with the LSN of its transaction's
  *          commit record. A committed ROLLOVER moves it to another tag, with the LSN of the
@@ -21,8 +21,8 @@
  *   JRN-3  At most one transaction at a time changes a tag's row in the catalogue.
  *   JRN-4  After a restart, reading begins at the mark (a named root), not earlier: a crash may
  *          bring back log files that were removed, with gaps between them. The mark is never above
- *          the LSN of JRN-2. The log is kept from the durable mark on, which may be more than JRN-2
- *          needs.
+ *          the LSN of JRN-2. The log is kept from the durable mark on; this may be more log than
+ *          JRN-2 needs.
  *   JRN-5  To find the live entries of a bucket, it is enough to read the log from the bucket's
  *          `first` to its `read_to`. */
 #include "operations/shared/grow.h"

@@ -2,7 +2,7 @@
 /* Granting: the holders of a lock and its two queues.
  *
  * A holder that wants a stronger mode waits in `upgrades`. Its request is granted as soon as the
- * other holders allow it; the requests in `waiters` do not count, because they may wait for this
+ * other holders allow it; the requests in `waiters` do not delay it, because they may wait for this
  * holder. A transaction without a hold on the lock waits in `waiters`. Its request is granted when
  * its mode is compatible with the holders, with every waiting upgrade and with every earlier
  * waiter. A stream of readers therefore does not starve a writer. */

@@ -42,7 +42,7 @@ enum lladd_page_use ll_operations__bitmap_use(struct lladd_view map, uint32_t in
 /* Does the record take pages of the bitmap? Sets their first index and their number. False for the
  * undo of such a record. */
 bool ll_bitmap_taken(const struct lladd_log_entry *, uint32_t *index, uint32_t *n);
-/* Is the page, which is allocated, blank (alloc_blank.c)? One thread at a time may ask. */
+/* Is this allocated page blank (alloc_blank.c)? One thread at a time may ask. */
 int ll_operations__is_blank(struct ll_operations *, lladd_pageno, bool *out, struct lladd_error *);
 void ll_operations__blank_free(struct ll_operations *);
 
