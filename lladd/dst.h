@@ -272,7 +272,7 @@ struct lladd_dst_run_stats {
     uint64_t now_ns; /**< virtual time, from 0 */
 };
 
-/** Allocates stacks for the fibers of runs with this schedule. 0 or LLADD_NO_MEMORY. */
+/** Makes *out, for runs with this schedule, which is copied. 0 or LLADD_NO_MEMORY. */
 LLADD_API int lladd_dst_fibers_new(const struct lladd_dst_schedule *,
                                    struct lladd_dst_fibers **out);
 /** Frees the fibers' stacks; NULL does nothing. No fiber may be running. */

@@ -201,17 +201,19 @@ LLADD_API void lladd_options_release(struct lladd_options *);
  *  that was reported durable, possibly of later commits, and of no other transaction; prepared
  *  transactions are in doubt (REC-1). `options` may be NULL. LLADD_LOCKED: a process, perhaps this
  *  one, has the database open; the message has its pid if known. LLADD_NO_OPERATION: the message
- *  names the operation that is not registered; LLADD_BAD_REGISTRATION: an operation with the same
- *  name and version has other fields in the log. Both errors are found before any page is
+ *  names the operation that is not registered. LLADD_BAD_REGISTRATION: an operation with the same
+ *  name and version has other fields in the log. These two errors are found before any page is
  *  touched. */
 LLADD_API int lladd_open(const char *dir, const struct lladd_options *options,
                          struct lladd_db **out, struct lladd_error *err);
 /** Aborts active transactions, leaves prepared ones in doubt, takes a checkpoint so that the next
- *  open has nothing to redo, and releases everything. With LLADD_BAD_STATE (the thread holds a
- *  page) or LLADD_FORKED nothing was done, and the handle stays open. After any other result the
- *  handle is closed; after any other error the next open has to recover. After 0 all committed
- *  transactions are durable; the next open still has to recover if the last checkpoint lacked
- *  space, or if participants went on writing. No other thread may be using the handle. */
+ *  open has nothing to redo, and releases everything. No other thread may be using the handle.
+ *
+ *  - 0: the handle is closed, and all committed transactions are durable. The next open still has
+ *    to recover if the last checkpoint lacked space, or if participants went on writing.
+ *  - LLADD_BAD_STATE (the thread holds a page), LLADD_FORKED: nothing was done, and the handle
+ *    stays open.
+ *  - Any other error: the handle is closed, and the next open has to recover. */
 LLADD_API int lladd_close(struct lladd_db *);
 /** Releases the handle without writing anything, as if the process had crashed. */
 LLADD_API void lladd_db_kill(struct lladd_db *);
@@ -242,8 +244,8 @@ struct lladd_txn_options {
     /** A transaction that a data structure begins for its own work during a user's transaction; the
      *  log marks it as a system transaction. It may be committed under the structure's mutexes,
      *  because its commit runs no `durable` callbacks (THR-2). The callbacks that are due,
-     *  including its own, run in the next commit of a transaction that is not a system transaction,
-     *  in lladd_wait_durable, lladd_checkpoint or lladd_maintain. */
+     *  including its own, run in the next of these calls: lladd_wait_durable, lladd_checkpoint,
+     *  lladd_maintain, or a commit of a transaction that is not a system transaction. */
     bool system;
     /** The transaction never gets LLADD_LOG_FULL. Use this for a transaction that writes little,
      *  and after which the log can be truncated. A part of log_limit_bytes is reserved for such

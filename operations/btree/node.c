@@ -8,7 +8,7 @@
  *   46 u16 slots
  *   48 u16 slots with a ghost
  *   50 u16 bytes that all keys of the node have in common
- *   52 u16 bytes of entries, dropped ones included
+ *   52 u16 bytes of entries, including dropped entries
  *   54 u16 length of the low fence
  *   56 u16 length of the high fence, 65535: none
  *   58 u48 spare page (spare.c), 0: none
@@ -20,8 +20,8 @@
  *
  * A node holds the keys k with low fence <= k < high fence. The fences meet: the high fence of a
  * node is the low fence of the node at its right link (BPT-1, BPT-2). A closed page is no node at
- * present. The head is the key's four bytes after the common prefix, as a big-endian number; most
- * comparisons need only heads.
+ * present. The head of a key is its four bytes after the common prefix, as a big-endian number;
+ * most comparisons need only heads.
  *
  * A ghost is an entry without a row: the row was removed, or its insertion was undone. The ghost
  * keeps its bytes as long as an undo may need them (BPT-3).
@@ -30,7 +30,7 @@
  * key up to the next entry's key. The first entry has an empty key, which stands for the low fence.
  *
  * A dropped entry keeps its bytes until a compaction. It begins with 65535 in place of the key
- * length, and the u16 length of the whole entry. */
+ * length; the u16 length of the whole entry follows. */
 #include "operations/btree/node.h"
 
 #define DROPPED UINT16_MAX

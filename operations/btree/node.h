@@ -18,7 +18,7 @@ enum {
     BT_SLOTS = LLADD_PAGE_HEADER + 14,  /* u16 slots */
     BT_GHOSTS = LLADD_PAGE_HEADER + 16, /* u16 slots with a ghost */
     BT_PREFIX = LLADD_PAGE_HEADER + 18, /* u16 bytes that all keys of the node have in common */
-    BT_USED = LLADD_PAGE_HEADER + 20,   /* u16 bytes of entries, dropped ones included */
+    BT_USED = LLADD_PAGE_HEADER + 20,   /* u16 bytes of entries, including dropped entries */
     BT_LOW = LLADD_PAGE_HEADER + 22,    /* u16 length of the low fence */
     BT_HIGH = LLADD_PAGE_HEADER + 24,   /* u16 length of the high fence; BT_OPEN_END: none */
     BT_SPARE = LLADD_PAGE_HEADER + 26,  /* u48 page for the next split, 0: none */

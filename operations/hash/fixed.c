@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Bucket pages with one length for all keys and one for all values: slots in a row, each
+/* Bucket pages of tables in which all keys have one length, and all values have one length. The
+ * slots follow each other without gaps. Each slot is
  *
  *   u16 tag (0: empty), key, value
  *

@@ -5,9 +5,9 @@
  *
  * A change of a key is one update of a page of its bucket. `prepare` searches the page under its
  * latch, and either drafts the record or returns why it cannot. In the second case the caller tries
- * again. If the page is not the bucket, the caller uses the present number of buckets. If there are
- * overflow pages, it searches the chain with the head page latched. If there is no room, it makes
- * room first.
+ * again. If the page is not that of the key's bucket, the caller uses the present number of
+ * buckets. If there are overflow pages, the caller searches the chain with the head page latched.
+ * If there is no room, the caller makes room first.
  *
  * Logical undo searches the table for the key (undo.c). The undo logs at most one record, which has
  * no undo, and does nothing if the change is already undone; so recovery can repeat the undo. Undo

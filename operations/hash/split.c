@@ -12,25 +12,25 @@
  *   buckets  The root page says n + 1. If a crash comes before this record, the level of b shows
  *            that the split has happened (table.c).
  *
- * A merge of the last bucket into its parent is similar. By `narrow` the parent drops ghosts
- * without reservations. By `widen` the parent gets the entries and the lower level: now the merge
- * has happened. Another `narrow` closes the last page, and `buckets` lowers the number. With
- * logical undo, splits and merges stay even if the transaction rolls back.
+ * A merge of the last bucket into its parent is similar. `narrow` drops the parent's ghosts without
+ * reservations. `widen` gives the parent the entries of the last bucket and the lower level: now
+ * the merge has happened. Another `narrow` closes the last page, and `buckets` lowers the number.
+ * With logical undo, splits and merges stay even if the transaction rolls back.
  *
  * With physical undo a split logs `bytes` instead of `narrow` and `buckets`, and there are no
  * merges (ll_hash__merge says why).
  *
  * Buckets with chains are *rebuilt*: the thread reads their entries, writes them to new pages,
- * and then latches the heads and changes them byte by byte. Under the latches it first reads the
- * entries again; if they have changed, it rolls back and repeats. With logical undo a rebuild is
- * a nested top action that ends before the latches are released; with physical undo it is part
- * of the transaction.
+ * and then latches the heads and changes them byte by byte. Under the latches the thread first
+ * reads the entries again; if they have changed, the thread rolls back and repeats. With logical
+ * undo a rebuild is a nested top action that ends before the latches are released; with physical
+ * undo it is part of the transaction.
  *
- * Ghosts with a reservation move too (table.c); others are dropped. The mutex `shape` lets one
- * thread at a time split, merge or rebuild. A thread that does not get `shape` at once skips the
- * split, the merge or the shortening; it waits for `shape` only if it must make room. A thread
- * latches the lower bucket first, then the higher bucket, then the root page; it latches a page of
- * a chain only while it holds the head of the bucket. */
+ * Ghosts with a reservation move, too (table.c); all other ghosts are dropped. The mutex `shape`
+ * lets one thread at a time split, merge or rebuild. A thread that does not get `shape` at once
+ * skips the split, the merge or the shortening; it waits for `shape` only if it must make room. A
+ * thread latches the lower bucket first, then the higher bucket, then the root page; it latches a
+ * page of a chain only while it holds the head of the bucket. */
 #include "operations/hash/table.h"
 
 #include <string.h>

@@ -13,7 +13,7 @@
  *     visits, on average.
  *
  * If neither finds room, the heap grows by an eighth of its pages, 1 to 32. It grows in a nested
- * top action: other transactions use the new pages immediately, so these stay even if this
+ * top action: other transactions use the new pages immediately, so the new pages stay even if this
  * transaction rolls back. The transaction that creates the heap makes no passes. It grows the heap
  * with ordinary updates, because its rollback must remove the heap with all its pages. No other
  * transaction uses the heap before the commit. A rollback to a savepoint may remove pages, so the
