@@ -23,8 +23,8 @@
  * back. So, if such an action contains a large write, call lladd_bulk_sync before the end of the
  * action.
  *
- * Threads: any number. A transaction must not write to a blob that another active transaction has
- * changed.
+ * Threads: any number of threads may make these calls. A transaction must not write to a blob that
+ * another active transaction has changed.
  */
 #include <lladd/lladd.h>
 #include <lladd/pages.h>

@@ -190,27 +190,29 @@ LLADD_API int lladd_update(struct lladd_txn *, lladd_op_id, lladd_pageno, const 
 LLADD_API int lladd_update_page(struct lladd_txn *, lladd_op_id, struct lladd_page *held,
                                 const void *args, size_t len);
 /** Reserves log space (credit) for `count` records of the operation. Afterwards the transaction has
- *  credit for at least these records, including credit from earlier calls. A count up to the
- *  operation's credit_max fits into every log_ring_bytes that lladd_open accepts; LLADD_TOO_LARGE
- *  if a larger count needs more than five eighths of log_ring_bytes. LLADD_BAD_STATE if the thread
- *  holds a page (BUF-3).
+ *  credit for at least these records, including credit from earlier calls. If `count` is at most
+ *  the operation's credit_max, the credit fits into every log_ring_bytes that lladd_open accepts.
+ *  LLADD_TOO_LARGE if a larger count needs more than five eighths of log_ring_bytes.
+ *  LLADD_BAD_STATE if the thread holds a page (BUF-3).
  *
  *  While the thread holds credit it may wait for pages only. It must not wait for mutexes, locks,
  *  other threads, or credit of another transaction, because the thread that it waits for may be
  *  waiting for log space. (Debug builds stop a thread that waits for one of these.)
- *  lladd_update_page takes what it needs from the credit. The transaction's next lladd_update,
- *  record without a page, or end releases the rest. A call with count 0, for any registered
- *  operation, also releases all credit, even under a latch; use it on error paths. Released credit
- *  may stay with the transaction for its next record, unless log space is scarce. */
+ *  lladd_update_page takes what it needs from the credit. The rest is released by the transaction's
+ *  next lladd_update, by its next record without a page, or by its end. A call with count 0, for
+ *  any registered operation, also releases all credit, even under a latch; use it on error paths.
+ *  Released credit may stay with the transaction for its next record, unless log space is
+ *  scarce. */
 LLADD_API int lladd_log_credit(struct lladd_txn *, lladd_op_id, unsigned count);
 
-/** Instead of an operation's id: no operation (lladd_nta_end). */
+/** Passed in place of an operation's id: no operation (lladd_nta_end). */
 #define LLADD_NO_OP UINT32_MAX
 
-/** Instead of an operation's id: page images. The first logged change of a page that was written
- *  with lladd_bulk_write logs an image of the page, too. lladd_update reserves the log space for
- *  the image. The caller of lladd_update_page reserves it beforehand with lladd_log_credit_all; log
- *  space for records does not count towards it. A rollback logs no images. */
+/** Passed in place of an operation's id: page images. The first logged change of a page that was
+ *  written with lladd_bulk_write logs an image of the page, too. lladd_update reserves the log
+ *  space for the image. The caller of lladd_update_page reserves it beforehand with
+ *  lladd_log_credit_all; log space for records does not count towards it. A rollback logs no
+ *  images. */
 #define LLADD_PAGE_IMAGE (UINT32_MAX - 1)
 
 /** `count` records for which to reserve log space. op LLADD_NO_OP: the records that end nested top

@@ -75,16 +75,16 @@ LLADD_API int lladd_hash_destroy(struct lladd_txn *, lladd_pageno root);
 /** Frees about `pages` pages of the table (1 or more; else LLADD_BAD_ARGUMENT), in the transaction.
  *  A program calls it in one transaction after the other, until *left is 0; then all of the table
  *  is freed. *left gets the number of bucket pages that are left, for a progress report. The call
- *  takes time, log and memory for `pages` pages, or, if that is more, for one bucket with its
- *  overflow pages and one page of each of its blobs. A blob with more pages than the call may free
- *  is truncated from its end, over several calls. From the first call on, all other calls on the
- *  table, including lladd_hash_open, return LLADD_DESTROYED; the exceptions are lladd_hash_destroy
- *  and lladd_hash_destroy_pages. After the first commit the table cannot be used again, not even
- *  after a crash: the program must destroy the rest, by this call or by lladd_hash_destroy. Keep
- *  the name that leads to the root page until the table is gone. If a call is rolled back, the
- *  pages that it has freed are in use again. No other thread may use the table. LLADD_BUSY as for
- *  lladd_hash_destroy, and while another transaction that has called lladd_hash_destroy_some for
- *  the table is open or in doubt. LLADD_DESTROYED: nothing is left. */
+ *  needs time, log and memory for `pages` pages. It may need more if one bucket, with its overflow
+ *  pages and one page of each of its blobs, has more than `pages` pages. A blob with more pages
+ *  than the call may free is truncated from its end, over several calls. From the first call on,
+ *  all other calls on the table, including lladd_hash_open, return LLADD_DESTROYED; the exceptions
+ *  are lladd_hash_destroy and lladd_hash_destroy_pages. After the first commit the table cannot be
+ *  used again, not even after a crash: the program must destroy the rest, by this call or by
+ *  lladd_hash_destroy. Keep the name that leads to the root page until the table is gone. If a call
+ *  is rolled back, the pages that it has freed are in use again. No other thread may use the table.
+ *  LLADD_BUSY as for lladd_hash_destroy, and while another transaction that has called
+ *  lladd_hash_destroy_some for the table is open or in doubt. LLADD_DESTROYED: nothing is left. */
 LLADD_API int lladd_hash_destroy_some(struct lladd_txn *, lladd_pageno root, uint64_t pages,
                                       uint64_t *left);
 /** Calls fn for each page that lladd_hash_destroy_some has left, including blobs and the root page;

@@ -6,12 +6,12 @@
  * @brief Optimistic reads: a few words of a cached page, read without a latch.
  * @ingroup lladd
  *
- * A shared latch is a counter in the page's frame, so two processors that latch one page keep
- * moving the counter's cache line between them. An optimistic reader writes no shared memory: it
- * samples the frame's version, copies words, and checks whether the version is unchanged. If the
- * version is unchanged, all words of the copy are from one moment, as if they had been copied under
- * the latch. If the version has changed, or if the page is not cached or is being changed, the
- * reader fixes the page instead:
+ * A shared latch is a counter in the page's frame. If two processors latch the same page again and
+ * again, the cache line with the counter moves between them each time. An optimistic reader writes
+ * no shared memory: it samples the frame's version, copies words, and checks whether the version is
+ * unchanged. If the version is unchanged, all words of the copy are from one moment, as if they had
+ * been copied under the latch. If the version has changed, or if the page is not cached or is being
+ * changed, the reader fixes the page instead:
  *
  *     struct lladd_read g;
  *     uint64_t words[4];

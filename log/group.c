@@ -8,8 +8,8 @@
  *
  *     FREE     no leader
  *     OPEN     a leader gathers committers for group g
- *     FLIGHT   group g is closed at the LSN `cut`; it is being written and synced; then comes
- *              (g+1, FREE)
+ *     FLIGHT   group g is closed at the LSN `cut`, and is being written and synced; the next state
+ *              is (g+1, FREE)
  *
  * Other threads sleep on the word (a futex) with a bit that says whether they wait for the end of
  * group g or of g+1; the bit is the parity of the number. The kernel compares the word when a

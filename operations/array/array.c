@@ -8,8 +8,8 @@
  *
  * (A1) Pages below the root page's field `formatted` are formatted. Other pages have no contents,
  * and the elements on them read as zeros. A write to such a page formats the pages up to it and a
- * few more. Nested top actions do this; in the transaction that creates the array, ordinary updates
- * do it (extents.h).
+ * few more. The formatting is done in nested top actions or, in the transaction that creates the
+ * array, by ordinary updates (extents.h).
  *
  * (A2) Elements at or above the length may have any contents: shrinking changes only the length,
  * so its undo is one word. Extending the array writes zeros there, with undo.

@@ -133,8 +133,9 @@ uint32_t ll_operations__blob_run(const unsigned char *page, uint32_t base, uint3
 /* Fixes the root page of a blob that exists. */
 int ll_operations__blob_root(struct lladd_db *, lladd_pageno root, struct lladd_page **out,
                              struct lladd_error *);
-/* The version of the root page. Hash tables only create, truncate and destroy blobs; for such a
- * blob, the same version means the same pages in the same roles. */
+/* The version of the root page. Hash tables only create, truncate and destroy blobs. While the
+ * version of such a blob's root page stays the same, the blob has the same pages in the same
+ * roles. */
 int ll_operations__blob_version(struct lladd_db *, lladd_pageno root, uint64_t *out,
                                 struct lladd_error *);
 /* Fixes a page of the blob for reading. LLADD_CONFLICT: the page does not have this role in the
