@@ -4,8 +4,8 @@
  *
  * One thread at a time uses a transaction, so tightly coupled threads work one after the other, as
  * C193 allows. A thread that joins or resumes while another thread is active waits for the xa_end
- * of the active thread. With TMNOWAIT it gets XA_RETRY instead; after the time `wait` of the open
- * string it gets XAER_RMERR.
+ * of the active thread. With TMNOWAIT the thread does not wait and gets XA_RETRY. If the wait takes
+ * longer than the time `wait` of the open string, the thread gets XAER_RMERR.
  *
  * With `threads=any` any thread may end and resume another thread's association, for example a
  * thread of the transaction manager when a transaction takes too long. If the working thread is in
@@ -153,8 +153,9 @@ int ll_xa__start(XID *xid, int rmid, long flags)
 
 /* ---- xa_end ---------------------------------------------------------------------------------- */
 
-/* Returns the association that xa_end ends: the calling thread's own or, if it has none and
- * `threads=any` is set, that of another thread, preferably the active one. NULL: T0. */
+/* Returns the association that xa_end ends: the association of the calling thread. If that thread
+ * has none and `threads=any` is set: the association of another thread, preferably of the active
+ * thread. NULL: T0. */
 static struct ll_xa__assoc *to_end(const struct ll_xa__branch *b, const struct ll_xa__rm *rm,
                                    unsigned long how)
 {

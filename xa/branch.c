@@ -15,7 +15,7 @@ static size_t hash(const struct lladd_gid *g)
     return (size_t)(h ^ h >> 32);
 }
 
-/* The bytes after gtrid and bqual do not count. */
+/* The bytes after gtrid and bqual are ignored. */
 static bool same(const struct lladd_gid *a, const struct lladd_gid *b)
 {
     return a->format == b->format && a->gtrid_length == b->gtrid_length &&

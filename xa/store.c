@@ -16,8 +16,8 @@
 /* ---- plug-ins -------------------------------------------------------------------------------- */
 
 /* A plug-in is not linked with the library: it needs the library's symbols in the global scope
- * (lladd/inspect.h). If this library was loaded with RTLD_LOCAL, this function makes its symbols
- * global. */
+ * (lladd/inspect.h). If this library was loaded with RTLD_LOCAL, this function makes the library's
+ * symbols global. */
 static void show_library(void)
 {
     Dl_info info;

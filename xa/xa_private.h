@@ -55,8 +55,8 @@ struct ll_xa__assoc {
     bool migrates;                   /* suspended, and any thread may resume it */
     struct lladd_txn *txn;           /* in the list `taken`: the handle that the thread may still
                                       * pass to calls */
-    struct ll_xa__assoc *next;       /* of the branch */
-    struct ll_xa__assoc *next_of_rm; /* of the rm */
+    struct ll_xa__assoc *next;       /* next association of the branch */
+    struct ll_xa__assoc *next_of_rm; /* next association of the rm */
 };
 
 struct ll_xa__branch {
@@ -68,7 +68,7 @@ struct ll_xa__branch {
     struct lladd_txn *txn; /* NULL: in doubt since the database was opened, and not claimed yet;
                             * heuristically ended; or lost because the handle is poisoned */
     struct ll_xa__assoc *assocs;
-    struct ll_xa__branch *next; /* in its bucket */
+    struct ll_xa__branch *next; /* next branch in the bucket */
 };
 
 /* The contents of an open string. */
@@ -91,7 +91,7 @@ struct ll_xa__store {
     unsigned n_plugins;
     struct ll_xa__branch **buckets;
     size_t n_buckets, n_branches;
-    size_t refs;               /* openings */
+    size_t refs;               /* number of openings */
     bool opening;              /* a thread opens or closes the database; other threads wait for
                                 * ll_xa__all.opened */
     struct lladd_cond changed; /* a branch is no longer busy, or an association has ended */
