@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * actions: changes with logical undo. Nested top actions are closed, left open, rolled back, and
- * nested in another action. There are updates with a logical undo, and the lighter mechanism (LLADD
- * paper, section 2.4): an undo-only record followed by redo-only records. The subject has four
- * operations of its own:
+ * nested in another action. Changes with a logical undo are logged in two ways: as updates, or by
+ * the lighter mechanism of the LLADD paper (section 2.4), which is an undo-only record followed by
+ * redo-only records. The subject has four operations of its own:
  *
  *   sim.transfer  no page; closes an action. Undo bytes: page and offset of the counter that has
  *                 become smaller, page and offset of the counter that has become larger, amount
@@ -12,8 +12,8 @@
  *   sim.restore   no page; logged before sim.put. Undo bytes: page, offset, old value
  *
  * The counters are on pages of bytes. Several open transactions may add to the same counter, so the
- * undo of an addition must subtract. The undo of sim.put restores the old value, so it is used only
- * on counters that one transaction at a time changes.
+ * undo of an addition must subtract. The undo of sim.put restores the old value, so the workload
+ * uses sim.put only on counters that one transaction at a time changes.
  */
 #include "sim/subjects/amounts.h"
 
@@ -211,7 +211,8 @@ static int op_id(struct lladd_txn *txn, const struct lladd_op *op, lladd_op_id *
     return lladd_op_lookup(lladd_txn_db(txn), op->name, op->version, id);
 }
 
-/* Closes an action. Its undo is a transfer in the other direction. */
+/* Closes the action of a transfer. The logical undo of the action is a transfer in the other
+ * direction. */
 static int close_action(struct ll_sim_work *w, struct lladd_txn *txn, struct lladd_action *action,
                         uint32_t from, uint32_t to, int64_t amount)
 {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * archive: the log is archived while its segments are used again. The setup makes a backup. Then
- * entries alternate with steps of the archive and with checkpoints, which free log; meanwhile the
- * store is away, and then full. One transaction stays open, one is prepared, one is rolled back.
+ * the workload alternates entries with steps of the archive and with checkpoints, which free log.
+ * During some entries the store is away, and during later entries it is full. One transaction stays
+ * open, one is prepared, and one is rolled back.
  *
- * After each crash, the store must restore what it says it can restore: the end of the archived
- * log, and the LSN after the last entry but one. In each ending the archive then stores the rest of
- * the log, and each entry is a target: the restored database must have the contents after it.
+ * After each crash, the store must be able to restore what it says it can restore. The check
+ * restores to the end of the archived log, and to the LSN after the last entry but one. Then the
+ * archive stores the rest of the log, and the check restores to the LSN after each entry. Each
+ * restored database must have the contents after its entry.
  */
 #include "sim/subjects/entries.h"
 
@@ -18,7 +20,8 @@ enum {
     OPEN_AFTER = 3,
     PREPARED_AFTER = 4,
     ROLLED_BACK_AFTER = 5,
-    AWAY_AFTER = 6, /* the store is away after this entry, and full after these */
+    AWAY_AFTER = 6, /* the store is away after this entry, and full after the entries FULL_FROM to
+                     * FULL_TO */
     FULL_FROM = 7,
     FULL_TO = 9,
     LAST = 11
@@ -112,7 +115,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
 
 struct targets {
     uint32_t last;     /* the last entry of the database */
-    lladd_lsn to, end; /* the store says it can restore up to `to`; `end` is that of the backup */
+    lladd_lsn to, end; /* to: how far the store says it can restore; end: the end of the backup */
     bool resolved;     /* the prepared transaction was ended after the recovery */
     struct lladd_error *err;
 };
@@ -149,8 +152,8 @@ static int wrong(const struct targets *t, const char *what, uint32_t entry,
                            s->in_doubt, t->last);
 }
 
-/* The target for the LSN after this entry. The transaction that is prepared after an entry is in
- * doubt there. */
+/* Restores to the LSN after this entry, and checks the contents. From entry PREPARED_AFTER on, the
+ * prepared transaction must be in doubt there. */
 static int want_entry(const struct targets *t, uint32_t entry, lladd_lsn lsn)
 {
     struct lladd_restore_options o = LLADD_RESTORE_OPTIONS_INIT;
@@ -162,7 +165,7 @@ static int want_entry(const struct targets *t, uint32_t entry, lladd_lsn lsn)
     TRY(ll_sim_entries_show(lladd_sim_store(), &o, entry % 2 == 0, &s, t->err));
     uint32_t doubt = entry >= PREPARED_AFTER;
     bool fits = t->resolved && entry + 1 >= t->last
-                    ? s.in_doubt <= doubt /* it was ended after the crash */
+                    ? s.in_doubt <= doubt /* the transaction was ended after the crash */
                     : s.in_doubt == doubt && s.has.doubt == doubt;
     return s.has.last.number == entry && fits ? 0 : wrong(t, "the target", entry, &s);
 }
@@ -184,7 +187,8 @@ static int want_end(const struct targets *t)
                                                      : wrong(t, "the end of the log", last, &s);
 }
 
-/* Restores the LSN after entry `only`, or after each entry (0), as far as the store says it can. */
+/* Restores to the LSN after entry `only`, or after each entry if `only` is 0. Leaves out each LSN
+ * to which the store says it cannot restore. */
 static int want_targets(const struct targets *t, struct lladd_db *db, uint32_t only)
 {
     for (uint32_t n = BEFORE; n < t->last; n++) {
@@ -204,8 +208,9 @@ static int check(void *ctx, struct lladd_db *db, struct lladd_error *err)
     return want_targets(&t, db, t.last - 1);
 }
 
-/* An archive that goes on compares the log with what the store has. It takes a damaged segment
- * (--damage) for the log of another copy. */
+/* Stores the rest of the log. An archive that continues compares the log with the segments in the
+ * store. If a segment in the store is damaged (--damage), the archive takes it for the log of
+ * another copy. This function reports such damage as LLADD_CORRUPT_LOG. */
 static int store_rest(struct lladd_error *err)
 {
     struct lladd_error own = LLADD_ERROR_INIT;
@@ -215,7 +220,7 @@ static int store_rest(struct lladd_error *err)
               : 0;
 }
 
-/* The archive goes on, and misses nothing. */
+/* After the recovery the archive continues, and must store all log without a gap. */
 static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
     struct ll_sim_work w = {.db = db, .err = err};

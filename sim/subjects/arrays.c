@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * arrays: one array grows into the chain of pages after its root page, shrinks, releases pages and
- * grows again. A transaction makes and fills another array, and rolls back a part of that. A third
- * array is destroyed.
+ * grows again. A transaction makes and fills another array, and rolls back a part of this work. A
+ * third array is destroyed.
  *
  * An element fills a page. Its first LEN bytes are a cell (cells.h); one more cell of each array
  * holds the array's length.
@@ -25,8 +25,9 @@ enum {
     HIGH = 28
 };
 
-/* The first `cells` elements of an array have cells from number `cell` on. Then follow the cells of
- * `high` elements from element HIGH on, then the cell of the array's length. */
+/* The cells of each array. The first `cells` elements have the cells from number `cell` on. The
+ * next cells belong to `high` elements, which begin with element HIGH. The last cell is that of the
+ * array's length. */
 static const struct {
     const char *name;
     unsigned cell, cells, high;
@@ -37,8 +38,8 @@ static unsigned length_cell(unsigned which)
     return arrays[which].cell + arrays[which].cells + arrays[which].high;
 }
 
-/* Returns the cell of an element; LL_SIM_CELLS: the element has no cell; it must be zeros after
- * every recovery. */
+/* Returns the cell of an element, or LL_SIM_CELLS if the element has no cell. An element without a
+ * cell must be zeros after every recovery. */
 static unsigned cell_of(unsigned which, uint64_t index)
 {
     if (index < arrays[which].cells)

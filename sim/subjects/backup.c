@@ -5,9 +5,10 @@
  * one. One transaction is open all the time. Then a second backup fails because the store goes
  * away.
  *
- * After each crash, every backup with a manifest must have the contents after an entry: the last
- * one that had committed before the backup began, or a later one that the recovered database has.
- * Without a manifest there is no backup. After a recovery a new backup succeeds.
+ * After each crash, every backup with a manifest must have the contents after one of the entries.
+ * This entry is the last one that had committed before the backup began, or a later one that the
+ * recovered database has. Without its manifest, a backup does not exist. After a recovery a new
+ * backup succeeds.
  */
 #include "sim/subjects/entries.h"
 
@@ -118,7 +119,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     for (; b.entry < BEFORE; b.entry++)
         TRY(ll_sim_entry_do(&w, b.entry + 1, 0));
     TRY(ll_sim_entry_open(&w));
-    w.err = &beside; /* of the work in the calls of the store */
+    w.err = &beside; /* receives errors of the work in the store's calls */
     TRY(back_up(&b, db, err));
     b.away_after = OBJECTS;
     int rc = back_up(&b, db, &away);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bulk: blobs with bytes that are not logged. Blobs are made, replaced, overwritten (which keeps
- * bytes of the first and last page) and appended to in bulk, and changed by logged writes. New
- * blobs get the pages of destroyed ones. Transactions roll back to a savepoint or completely.
+ * bulk: blobs with bytes that are not logged. Bulk writes make blobs, replace them, append to them,
+ * and overwrite a part of them, which keeps some bytes of the first and of the last page. Logged
+ * writes change the blobs, too. New blobs get the pages of destroyed ones. Transactions roll back
+ * to a savepoint or completely.
  */
 #include "sim/subjects/blobs.h"
 
@@ -48,7 +49,7 @@ static int destroys(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* Allocates the pages of the blob that the transaction before has destroyed. */
+/* Allocates the pages of the blob that the previous transaction has destroyed. */
 static int replaces(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     lladd_savepoint_id before;

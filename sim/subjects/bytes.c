@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * bytes: plain bytes, written by three operations: for few bytes, for many bytes, and for a range
- * in which only some parts change. A cell is 600 bytes of a page, of which the first are filled.
+ * in which only some parts change. A cell has 600 bytes of a page. A text fills the first of these
+ * bytes.
  */
 #include "sim/subjects/cells.h"
 

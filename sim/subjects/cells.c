@@ -11,10 +11,10 @@ struct step {
     struct ll_sim_cell now;
 };
 
-/* Is byte i of a text the letter? If not, it is the cell's number, as byte 0 always is
- * (ll_sim_fill). The first 128 bytes are the letter, then the first 32 of every 2048, so that some
- * sectors of a long text are equal for all letters. A longer text with the same letter begins like
- * a shorter one. */
+/* Returns true if byte i of a text is the letter, and false if it is the cell's number.
+ * (ll_sim_fill makes byte 0 the cell's number in any case.) The first 128 bytes are the letter, and
+ * so are the first 32 bytes of every 2048. So some sectors of a long text are equal for all
+ * letters. A longer text begins with the shorter texts of the same letter. */
 static bool shows(size_t i)
 {
     enum { BEGINNING = 128, EVERY = 2048, A_FEW = 32 };

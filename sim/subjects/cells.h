@@ -21,7 +21,8 @@ void ll_sim_fill(unsigned char *out, unsigned cell, char letter, size_t len);
 /* Adds a text to the cell that it belongs to. Returns false if ll_sim_fill has not made the text,
  * or if the cell is already filled. */
 bool ll_sim_cells_see(struct ll_sim_cells *, const unsigned char *bytes, size_t len);
-/* Records that the transaction has filled the cell, or with letter 0 that it has emptied it. */
+/* Records that the transaction has filled the cell; if the letter is 0, that it has emptied the
+ * cell. */
 int ll_sim_cell_note(struct ll_sim_work *, struct lladd_txn *, unsigned cell, char letter,
                      size_t len);
 /* Empties a cell that is a page named `prefix.cell`: frees the page and removes the root. */

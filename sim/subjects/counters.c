@@ -4,7 +4,7 @@
  * roll back to savepoints, and stay open.
  *
  * The undo of an addition is not idempotent, so a compensation record that is lost or repeated
- * shows in the sum. (After an undo that restores an old value, it would not show.)
+ * shows in the sum. (If the undo restored an old value, this would not show.)
  */
 #include "sim/subjects/subjects.h"
 

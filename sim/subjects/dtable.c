@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * dtable: sorted runs of dTables. They are built without logging and published under a name,
- * replaced, freed, and built on the pages of freed runs. One run is abandoned before it is
- * finished. Transactions commit, roll back and stay open. A cell is a sorted run: its text is the
- * values of its rows, concatenated. A value has eight bytes. Only the last value may be shorter;
- * the exception dTable then stores it as an exception.
+ * dtable: sorted runs of dTables. Transactions build runs without logging, publish them under
+ * names, replace them and free them. Later runs are built on the pages of freed runs. One run is
+ * abandoned before it is finished. Transactions commit, roll back and stay open. A cell is a sorted
+ * run: its text is the values of its rows, concatenated. A value has eight bytes. Only the last
+ * value may be shorter; the exception dTable then stores it as an exception.
  */
 #include "sim/subjects/cells.h"
 

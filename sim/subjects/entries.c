@@ -250,7 +250,7 @@ static int read_all(struct lladd_db *db, struct ll_sim_entries *out, struct llad
     return 0;
 }
 
-/* Is the entry the one that the database must have in this place after `last`? */
+/* Returns true if the database must have entry `e` in the place of entry `number`. */
 static bool fits(const struct ll_sim_entries *has, struct ll_sim_entry e, uint32_t number)
 {
     bool newest = number == has->last.number;
@@ -357,7 +357,8 @@ int ll_sim_entries_show(struct lladd_store *store, const struct lladd_restore_op
     out->end = info.end;
     int rc = ll_sim_entries_look(device, instant, out, err);
     if (rc)
-        (void)lladd_store_device_error(device, err); /* says more, if there is one */
+        (void)lladd_store_device_error(device, err); /* the device's own error, if there is one,
+                                                      * says more */
     lladd_store_device_close(device);
     return rc;
 }

@@ -38,22 +38,24 @@ int ll_sim_entry_roll_back(struct ll_sim_work *);
 /* Changes a page in a transaction and prepares it. */
 int ll_sim_entry_prepare(struct ll_sim_work *);
 
-/* Reads the contents, and checks that they are those after an entry. If not, LLADD_CORRUPT_PAGE:
- * a backup copies what the disk returns, so it has wrong contents if the disk has lost a write. */
+/* Reads the contents, and checks that they are those after an entry. If not, returns
+ * LLADD_CORRUPT_PAGE. A backup copies what the disk returns, so a backup has wrong contents if the
+ * disk has lost a write. */
 int ll_sim_entries_read(struct lladd_db *, struct ll_sim_entries *, struct lladd_error *);
 /* The number of the last entry. */
 int ll_sim_entries_last(struct lladd_db *, uint32_t *, struct lladd_error *);
 /* The end of the durable log after entry `number`, which must not be the last one. */
 int ll_sim_entry_end(struct lladd_db *, uint32_t number, lladd_lsn *, struct lladd_error *);
 
-/* What a database has that was opened in memory from a store, for a backup or a target. */
+/* What a database contains that is opened in memory, directly from a store: a backup, or a backup
+ * with archived log up to a target. */
 struct ll_sim_shown {
     struct ll_sim_entries has;
     uint32_t in_doubt; /* number of transactions in doubt */
     lladd_lsn end;     /* the contents are those at this LSN */
 };
-/* Opens the database that the store has for these options, and reads it. `instant`: with instant
- * recovery. Nothing is written. */
+/* Opens the database that the store has for these options, and reads it. Writes nothing. If
+ * `instant` is true, the open uses instant recovery. */
 int ll_sim_entries_show(struct lladd_store *, const struct lladd_restore_options *, bool instant,
                         struct ll_sim_shown *, struct lladd_error *);
 /* Opens and reads the database on a device, without changing the device. */

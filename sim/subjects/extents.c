@@ -34,8 +34,8 @@ static int write_logged(struct lladd_txn *txn, lladd_pageno page, const unsigned
     return lladd_bytes_set(txn, page, AT, bytes, LEN);
 }
 
-/* Sets the bytes of a page that was written in bulk, and makes the record durable while the bulk
- * write is not. */
+/* Sets the bytes of a page that was written in bulk, and makes the record of this change durable
+ * before the bulk write is durable. */
 static int change_early(struct lladd_txn *txn, lladd_pageno page, const unsigned char *bytes)
 {
     lladd_lsn later;
@@ -128,7 +128,7 @@ static int writes_and_frees(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* Allocates the pages of the extents that the transaction before has freed. */
+/* Allocates the pages of the extents that the previous transaction has freed. */
 static int writes_in_bulk(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(make(w, txn, 2, LLADD_EXTENT_BULK, 'd'));

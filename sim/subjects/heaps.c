@@ -55,7 +55,7 @@ static int give_up(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell)
     return ll_sim_cell_note(w, txn, cell, 0, 0);
 }
 
-/* Makes a heap with one record in it; without one if `len` is 0. */
+/* Makes a heap with one record, or without records if `len` is 0. */
 static int make(struct ll_sim_work *w, struct lladd_txn *txn, unsigned which, unsigned cell,
                 char letter, size_t len)
 {

@@ -39,7 +39,7 @@ static struct lladd_gid gid_of(unsigned char id)
 }
 
 /* Adds 1 and 10 to the counter. In between, adds an amount and rolls back to a savepoint, and adds
- * an amount in a top action and rolls it back. */
+ * an amount in a top action and rolls the action back. */
 static int change(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t counter)
 {
     struct lladd_action action;

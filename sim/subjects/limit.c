@@ -2,8 +2,9 @@
 /*
  * limit: the log has a byte limit and reaches it, because an open transaction prevents its
  * truncation. Other transactions are then refused, and the open transaction, which has also filled
- * the log, is rolled back. Recovery has the same options, so after each of its crashes the log is
- * as full as before. Open, rollback, checkpoint and close must not return LLADD_LOG_FULL (REC-3).
+ * the log, is rolled back. Recovery has the same options, so when a recovery crashes, the next one
+ * finds the log as full as before. Open, rollback, checkpoint and close must not return
+ * LLADD_LOG_FULL (REC-3).
  */
 #include "sim/subjects/amounts.h"
 

@@ -138,7 +138,8 @@ static int inserts(struct work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* Removes items next to items that were removed before. This sweeps the earlier ones. */
+/* Removes items next to items that were removed before. Then the list sweeps the items that were
+ * removed earlier. */
 static int sweeps(struct work *w, struct lladd_txn *txn)
 {
     TRY(overwrite(w, txn, 0, 'c', 'k'));

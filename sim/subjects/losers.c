@@ -36,7 +36,7 @@ static int lock(struct lladd_txn *txn, uint64_t table, uint64_t index, enum llad
                               mode, LLADD_LOCK_TRY);
 }
 
-/* Locks again the names that the workload had locked for its changes. */
+/* Locks the names again that the workload had locked for this change. */
 static int protect(void *ctx, struct lladd_txn *txn, const struct lladd_log_entry *e)
 {
     uint32_t at, len;

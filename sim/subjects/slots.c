@@ -81,8 +81,8 @@ static int makes_room(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* The room that this transaction has freed stays reserved for its undo. The next transaction has
- * only the other room. */
+/* The room that this transaction has freed stays reserved for its undo. The next transaction can
+ * use only the room that makes_room() has freed. */
 static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(change(w, txn, 3, 'o', 600));

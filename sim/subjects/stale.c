@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * stale: the rollback of the losers and of the transactions in doubt needs more log than one of the
- * small segments holds. Recovery therefore makes several segments in advance, each larger than the
- * one before. If the recovery crashes before these segments contain records, the next recovery
- * reuses them.
+ * stale: log segments that one recovery makes and the next recovery uses. The log has small
+ * segments. The rollback of the losers and of the transactions in doubt needs more log than one
+ * such segment holds, so recovery makes several segments in advance, each larger than the previous
+ * one. If this recovery crashes before it has written records to these segments, the next recovery
+ * finds them and uses them.
  */
 #include "sim/subjects/subjects.h"
 
@@ -57,7 +58,8 @@ static int set(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t row, int64
     return lladd_sim_note(w->sim, txn, &s, sizeof s);
 }
 
-/* Changes rows in a transaction, and leaves it open or, with a global id, in doubt. */
+/* Changes the rows from `from` to `to` - 1 in one transaction, and does not end it. If `gid` is not
+ * NULL, prepares the transaction, so that it is in doubt. */
 static int change(struct ll_sim_work *w, uint32_t from, uint32_t to, int64_t value,
                   const struct lladd_gid *gid)
 {
@@ -89,7 +91,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     TRY(lladd_checkpoint(db, err));
     TRY(change(&w, 0, 7, 1000, NULL));
     TRY(change(&w, 7, ROWS - 1, 2000, &gid));
-    return ll_sim_in_txn(&w, commits); /* also makes the open transaction's records durable */
+    return ll_sim_in_txn(&w, commits); /* makes the records of the open transaction durable, too */
 }
 
 static void apply(void *ctx, void *model, struct lladd_span bytes)

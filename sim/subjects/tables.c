@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * tables: hash tables with pages that hold about three elements, so that a dozen elements cause
- * splits, merges and overflow chains. There are four tables: with logical undo, for fixed and for
- * variable length; with physical undo; on large pages. One transaction stays open while others
- * split the bucket that it has inserted into. Removals, replacements and splits are rolled back. A
- * transaction makes a table, destroys another, and rolls back.
+ * splits, merges and overflow chains. There are four kinds of tables. Two have logical undo: one
+ * for elements of fixed length, one for elements of any length. The third has physical undo. The
+ * fourth is on large pages. One transaction stays open while others split the bucket that it has
+ * inserted into. Removals, replacements and splits are rolled back. A transaction makes a table,
+ * destroys another, and rolls back.
  */
 #include "sim/subjects/cells.h"
 
@@ -216,7 +217,7 @@ static int run_steps(struct work *w)
     if (!alone)
         TRY(ll_sim_in_txn(&w->base, stays_open));
     TRY(ll_sim_in_txn(&w->base, grows));
-    if (w->kind->page_size) /* the other tables cover the rest */
+    if (w->kind->page_size) /* the tables of the other kinds test the rest */
         return ll_sim_in_txn(&w->base, makes_and_fills);
     TRY(lladd_checkpoint(w->base.db, w->base.err));
     TRY(ll_sim_in_txn(&w->base, rolls_back));

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * trees: B+trees with pages that hold about three rows, so that a dozen rows cause splits. There
- * are three trees: with fixed lengths; with any length; with long keys, so that inner nodes hold
- * three children and the tree has several levels. Two transactions stay open while others split the
- * leaves that they have changed. Removals, replacements and splits are rolled back. A transaction
- * makes a tree, destroys another, and rolls back.
+ * are three kinds of trees: for rows of fixed length, for rows of any length, and for rows with
+ * long keys. With long keys, inner nodes hold only three children, so the tree has several levels.
+ * Two transactions stay open while others split the leaves that they have changed. Removals,
+ * replacements and splits are rolled back. A transaction makes a tree, destroys another, and rolls
+ * back.
  *
- * trees.loaded: a loaded tree takes the place of another one; its leaves are changed and split.
- * Loads are discarded, rolled back, and open at the crash.
+ * trees.loaded: a loaded tree takes the place of another tree. The leaves of the loaded tree are
+ * changed and split. Loads are discarded, rolled back, and open at the crash.
  *
- * trees.merge: leaves lose their rows and are merged. Meanwhile a transaction stays open that has
- * removed one of the rows and changed another. Splits use the pages of the merged leaves again, in
- * transactions that commit and roll back.
+ * trees.merge: leaves lose their rows and are merged. Meanwhile another transaction, which has
+ * removed one of the rows and changed another, stays open. Splits use the pages of the merged
+ * leaves again, in transactions that commit and roll back.
  *
  * threads.merge: two threads remove the rows of neighbouring leaves; one of them rolls back. A
  * third one walks through the tree.
@@ -36,7 +37,7 @@ struct kind {
     bool alone;   /* no transaction stays open before the tree is destroyed */
     bool loads;   /* another tree, which is loaded, takes the tree's place */
     bool shrinks; /* leaves are merged */
-    unsigned end; /* the setup makes the rows of the cells from 4 to this one, exclusive */
+    unsigned end; /* the setup makes the rows of the cells from 4 to `end` - 1 */
 };
 static const struct kind fixed = {300, 700, false, false, false, 6};
 static const struct kind any = {0, 0, false, false, false, 6};
@@ -160,7 +161,7 @@ static void init(void *ctx, void *model)
 
 /* ---- the workload ------------------------------------------------------------------------ */
 
-/* Inserts a row, removes one. Other transactions split the leaf. */
+/* Inserts a row and removes one. Other transactions split the leaf. */
 static int stays_open(struct ll_sim_work *base, struct lladd_txn *txn)
 {
     struct work *w = (struct work *)base;
@@ -172,7 +173,7 @@ static int stays_open(struct ll_sim_work *base, struct lladd_txn *txn)
     return clear(w, txn, 5);
 }
 
-/* Replaces a row (in trees.any by a shorter one), and inserts one at the end. */
+/* Replaces a row (in trees.any by a shorter one), and inserts a row at the end. */
 static int stays_open_too(struct ll_sim_work *base, struct lladd_txn *txn)
 {
     struct work *w = (struct work *)base;
@@ -345,7 +346,7 @@ static int removes(struct ll_sim_work *base, struct lladd_txn *txn)
     return lladd_sim_commit(base->sim, txn);
 }
 
-/* Merges the leaves that the transaction before has made empty. */
+/* Merges the leaves that the previous transaction has made empty. */
 static int removes_more(struct ll_sim_work *base, struct lladd_txn *txn)
 {
     TRY(clear_range((struct work *)base, txn, 9, 12));

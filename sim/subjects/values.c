@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * threads.values: a hash table with blobs as values, for lladd_sim_interleave. One thread replaces
- * values, in transactions of which one rolls back. The other thread reads values without locks, by
- * key and by a walk. In every schedule it must find each element once, with a whole value, old or
- * new.
+ * values, in transactions; one of these rolls back. The other thread reads values without locks, by
+ * key and by a walk. In every schedule this thread must find each element once, with a whole value:
+ * the old one or the new one.
  */
 #include "sim/subjects/cells.h"
 

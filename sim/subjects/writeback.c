@@ -209,8 +209,8 @@ static int change_many(struct ll_sim_work *w, struct lladd_txn *txn, unsigned th
     return fill(w, txn, thread, AT, thread, 'r');
 }
 
-/* Takes log credit, and reads pages meanwhile. The log buffer, the smallest that there is, has
- * credit for 15 images. */
+/* Takes log credit, and keeps it while it reads pages. The log buffer has the smallest possible
+ * size, and so has credit for 15 images. */
 static int evict_with_credit(struct ll_sim_work *w, struct lladd_txn *txn, unsigned thread)
 {
     struct lladd_log_need images = {LLADD_PAGE_IMAGE, thread ? 6 : 9}, none = {LLADD_PAGE_IMAGE, 0};
@@ -361,8 +361,9 @@ static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
 }
 
 /* The first checkpoint truncates the setup's log, unless a contract check has pinned it. Then an
- * open transaction keeps the log. The images of all pages do not fit below seven eighths of the
- * limit. The last notes need the log that the images leave. */
+ * open transaction keeps the log. A checkpoint logs images only up to seven eighths of the limit.
+ * The images of all pages would need more, so the checkpoint leaves some out. The last notes need
+ * the log that is left. */
 static int run_limit(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
 {
     struct ll_sim_work w = {.sim = sim, .db = db, .err = err};

@@ -39,7 +39,8 @@ static void sure(bool condition, const char *what)
 {
     if (condition)
         return;
-    fprintf(stderr, "%s\n", what); /* Check would leave the thread by longjmp to another stack */
+    fprintf(stderr, "%s\n", what); /* an assertion of Check would leave the thread by longjmp to the
+                                    * stack of another thread */
     abort();
 }
 
@@ -82,8 +83,8 @@ static void *write_all(void *arg)
     return NULL;
 }
 
-/* Scans from a key that stays. The scan must begin there, ascend, and leave out no key that
- * stays. */
+/* Scans from a key that stays. The scan must begin with this key, ascend, and return all later keys
+ * that stay. */
 static void scan_from(uint64_t key)
 {
     unsigned char values[SCAN][VALUE], want[VALUE];

@@ -220,8 +220,8 @@ void fixture_init(struct fixture *r, int kind, unsigned pages)
     r->fault = fault_device_new(r->base);
     checker_init(&r->checker, fault_device_dev(r->fault), &r->gate);
     bool heap = kind == FIXTURE_HEAP || kind == FIXTURE_HEAP_FILES || !LL_TEST_CAN_RESERVE;
-    /* In reserved address space, frames are charged in pages of the operating system. So the same
-     * number of pages costs more. */
+    /* In reserved address space, the budget pays for frames in whole pages of the operating system.
+     * So the same number of pages needs a larger budget. */
     enum { MORE = 160 << 10 };
     ll_poison_init(&r->poison);
     r->cfg = (struct ll_buffer_config){

@@ -7,12 +7,14 @@
  * of the log.
  *
  * Between the buffer manager and its device is a checker. It sees every write to the page file, and
- * counts writes that must never happen: of a page with an LSN that is not durable in the gate
- * (BUF-1), of a page that does not verify, and of only a part of a page. fixture_close() asserts
- * that the checker has counted none.
+ * counts the writes that must never happen:
+ * - a write of a page whose LSN is not yet durable in the gate (BUF-1);
+ * - a write of a page that does not verify;
+ * - a write of only a part of a page.
+ * fixture_close() asserts that the checker has counted none of them.
  *
- * A test page holds one number in every word of its body. So a torn or half-copied page is
- * detected. Its LSN comes from the gate.
+ * A test page holds the same number in every word of its body, so that a torn or half-copied page
+ * is detected. The page's LSN comes from the gate.
  */
 #include <check.h>
 
@@ -31,7 +33,7 @@ struct fixture_gate {
     uint64_t durable;
     uint64_t forces;
     int fails;              /* if not 0, a force fails with this code */
-    void (*during)(void *); /* called in each force, with `arg`; nullable */
+    void (*during)(void *); /* every force calls it with `arg`; may be NULL */
     void *arg;
 };
 
@@ -46,7 +48,8 @@ struct fixture_checker {
     bool raw;             /* bulk writes without page headers are allowed */
     uint64_t early;       /* number of pages that were written before their log record was
                            * durable */
-    uint64_t wrong;       /* number of invalid pages, and of writes or prefetches of part pages */
+    uint64_t wrong;       /* number of invalid pages, and of writes and prefetches of a part of a
+                           * page */
     uint64_t page_writes; /* number of write calls on the page file */
     uint64_t lose_every;  /* every n-th write call returns 0 and writes nothing; 0: no call */
     uint64_t prefetched;  /* number of pages prefetched */
@@ -67,19 +70,20 @@ struct fixture {
     struct ll_poison poison;
 };
 
-/* fixture_init prepares a configuration for a new page file, with a budget for at least `pages`
- * frames (in the heap for exactly as many). fixture_create makes the file. In between, the test may
- * change cfg. */
+/* fixture_init prepares a configuration for a new page file. The budget is enough for at least
+ * `pages` frames; with frames in the heap, for exactly `pages` frames. fixture_create makes the
+ * file. Between the two calls, the test may change `cfg`. */
 void fixture_init(struct fixture *, int kind, unsigned pages);
 void fixture_create(struct fixture *);
 /* Calls fixture_init and fixture_create. */
 void fixture_open(struct fixture *, int kind, unsigned pages);
-/* Closes and opens again. Dirty pages are not written, so their changes are lost. */
+/* Closes the buffer manager and opens it again. Dirty pages are not written, so their changes are
+ * lost. */
 void fixture_reopen(struct fixture *);
-/* Closes. Asserts that no memory and no open file is left, and that the checker has counted
- * nothing. */
+/* Closes the buffer manager. Asserts that no memory and no open file is left, and that the checker
+ * has counted no write. */
 void fixture_close(struct fixture *);
-/* The budget for this many pages in the heap. */
+/* Returns the budget for this many pages in the heap. */
 uint64_t fixture_budget(unsigned pages, uint32_t page_size);
 
 /* ---- pages ---- */
@@ -96,14 +100,15 @@ uint64_t fixture_change(struct fixture *, struct ll_frame *, uint64_t value);
 uint64_t fixture_put(struct fixture *, uint64_t n, uint64_t value);
 /* As fixture_put, but formats the page: the LSN of the change also becomes the page's base. */
 uint64_t fixture_format(struct fixture *, uint64_t n, uint64_t value);
-/* Returns the number that a page holds, 0 for a page of zeros. Asserts that every word of the body
- * holds this number. */
+/* Returns the number that the page holds; for a page of zeros, 0. Asserts that every word of the
+ * body holds this number. */
 uint64_t fixture_value(const unsigned char *page, uint32_t page_size);
 uint64_t fixture_get(struct fixture *, uint64_t n);
 /* Reads the page from the file, not from the cache, and returns the number that it holds. Asserts
  * that the page verifies. */
 uint64_t fixture_stored(struct fixture *, uint64_t n);
-/* Returns true if all words of the body are equal. For threads, which must not assert. */
+/* Returns true if all words of the body are equal. Threads call this function, because they must
+ * not assert. */
 bool fixture_is_whole(const unsigned char *page, uint32_t page_size);
 void fixture_stamp(unsigned char *page, uint32_t page_size, uint64_t n, uint64_t lsn,
                    uint64_t value);

@@ -21,7 +21,8 @@ static void open_fixture(struct fixture *r, int kind)
     fixture_create(r);
 }
 
-/* Changes the page in such a way that no image protects it: redo begins after its base. */
+/* Changes the page, and lets redo begin after the page's base, so that no image protects the
+ * page. */
 static uint64_t put_unprotected(struct fixture *r, uint64_t n, uint64_t value)
 {
     ll_buffer_protect(r->b, lladd_lsn_of(r->gate.tail));
@@ -59,7 +60,7 @@ struct trace {
     unsigned n;
 };
 
-/* Adds a letter for a write or sync: w or s on the area, W or S on the page file. */
+/* Adds a letter for each write or sync: w or s for the area, W or S for the page file. */
 static void note_call(void *ctx, uint64_t number, unsigned kind, const char *name)
 {
     struct trace *t = ctx;
@@ -192,8 +193,8 @@ enum { CRASH_PAGES = 4 };
 
 /* The durable value of pages 0...3 is 1. Then the value 2 is written to them through the area. The
  * power fails during the device call with number `call`, and the seed decides which sectors
- * survive. Afterwards every page must be whole and hold 1 or 2. Returns true if that call was
- * reached. */
+ * survive. Afterwards every page must be whole and hold 1 or 2. Returns true if the power has
+ * failed. */
 static bool crash_once(int kind, uint64_t call, uint64_t seed, uint64_t *restored)
 {
     struct fixture r;
@@ -241,7 +242,8 @@ START_TEST(the_power_fails_at_every_call)
 }
 END_TEST
 
-/* A power failure interrupts the restoring of pages. The next restoring begins anew. */
+/* A power failure interrupts the restoring of pages. The next restoring starts from the
+ * beginning. */
 START_TEST(the_power_fails_during_restore)
 {
     struct fixture r;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The n-th device call or the n-th allocation of a workload fails, for every n, once or from then
- * on. The result is an error code, and nothing leaks. A call that fails for lack of memory has
- * changed nothing, and can be repeated. When the file is opened again, flushed pages are there. The
- * tests run in memory, with both frame providers (buffer/buffer.c).
+ * The n-th device call or the n-th allocation of a workload fails, for every n. Either this call
+ * alone fails, or this call and all later ones. The result is an error code, and nothing leaks. A
+ * call that fails for lack of memory has changed nothing, and can be repeated. When the file is
+ * opened again, flushed pages are there. The tests run in memory, with both frame providers
+ * (buffer/buffer.c).
  */
 #include "buffer_fixture.h"
 
@@ -230,9 +231,9 @@ START_TEST(every_device_call_fails)
 }
 END_TEST
 
-/* The power fails at every call. Only the pages that are written through the double-write area are
- * checked. The other pages may be torn, because in a database images in the log would protect
- * them. */
+/* The power fails, in turn, at every call. Only the pages that are written through the double-write
+ * area are checked. The other pages may be torn, because in a database images in the log would
+ * protect them. */
 START_TEST(the_power_fails_at_every_call)
 {
     bool crashed = true;

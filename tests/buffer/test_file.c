@@ -62,7 +62,7 @@ START_TEST(extending_needs_the_space_now)
                                                               * is needed */
     ck_assert_uint_eq(fixture_stats(&r).syncs, syncs);
 
-    /* From now on there is no space, and none is needed. */
+    /* From here on the disk is full, and the test needs no more space. */
     fault_device_capacity(r.fault, fault_device_bytes(r.fault));
     for (uint64_t n = 2; n < 200; n++)
         fixture_put(&r, n, n);
@@ -232,7 +232,7 @@ START_TEST(a_page_in_flight_is_forgotten_too)
 }
 END_TEST
 
-/* All pages of a range are dropped, or if one is held, none. This holds for both ways to scan the
+/* All pages of a range are dropped, or if one is held, none. The test uses both ways to scan the
  * range. */
 START_TEST(held_pages_cannot_be_dropped)
 {
@@ -281,9 +281,10 @@ START_TEST(bulk_writes_and_reads)
     fixture_flush(&r);
     make_extent(bytes, 4, N, 1500);
     ck_assert_int_eq(fixture_bulk(&r, lladd_page_of(4), N, bytes, true), 0);
-    ck_assert_uint_eq(r.gate.durable, 1501);     /* the log is durable up to the newest page LSN
-                                                  * (BUF-1) */
-    ck_assert_uint_eq(r.checker.page_writes, 3); /* two writes by the flush, one of the extent */
+    ck_assert_uint_eq(r.gate.durable, 1501);     /* BUF-1: the log is durable up to the newest page
+                                                  * LSN */
+    ck_assert_uint_eq(r.checker.page_writes, 3); /* two writes by the flush, and one of the
+                                                  * extent */
     ck_assert_uint_eq(ll_buffer_page_count(r.b), 4 + N);
     ck_assert_uint_eq(fixture_get(&r, 5), 101); /* the copy in the cache was dropped */
     ck_assert_uint_eq(fixture_get(&r, 0), 1);
@@ -412,8 +413,8 @@ static void flush_meanwhile(void *unused)
     ck_assert_uint_eq(lladd_atomic_load32(&flusher.done), 0);
 }
 
-/* A checkpoint finds either the dirty page that a bulk write drops, or the redo barrier that was
- * logged before the drop. */
+/* A checkpoint can come while a bulk write drops a dirty page. The checkpoint finds the dirty page,
+ * or the redo barrier that was logged before the drop. */
 START_TEST(a_flush_waits_for_the_redo_barrier_of_a_dirty_page)
 {
     struct fixture r;
@@ -430,7 +431,7 @@ START_TEST(a_flush_waits_for_the_redo_barrier_of_a_dirty_page)
 }
 END_TEST
 
-/* A fetch that ends late, and with an error. */
+/* A fetch that takes a long time, and ends with an error. */
 static struct {
     struct fixture *r;
     uint32_t loading, answer, dropped;

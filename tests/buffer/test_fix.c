@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Pages are cached, latched and evicted. The contents of a page are kept, even in a small cache.
- * Latches exclude and share as their modes say. The budget is a limit. A fix that fails returns the
- * reason and has changed nothing. The tests run with both frame providers, on files and in memory
- * (_i).
+ * Latches exclude each other or are shared, as their modes say. The cache never exceeds its budget.
+ * A fix that fails returns the reason and has changed nothing. The tests run with both frame
+ * providers, on files and in memory (_i).
  */
 #include "buffer/latch.h"
 #include "buffer_fixture.h"
@@ -204,8 +204,8 @@ END_TEST
 
 /* ---- optimistic reads ---- */
 
-/* An optimistic read is valid if, since it began, no thread has fixed the page exclusively and the
- * page was not evicted. */
+/* An optimistic read is valid if two things have not happened since it began: no thread has fixed
+ * the page exclusively, and the page was not evicted. */
 START_TEST(optimistic_reads_validate)
 {
     enum { AWAY = 64 * PAGES }; /* more pages than any of the caches holds */
@@ -354,7 +354,7 @@ END_TEST
 /* From this budget on address space is reserved, if the file fits. */
 enum { RESERVED_FROM = 256 << 20 };
 
-/* At open, address space can be reserved, or the heap can be chosen instead. */
+/* The configuration can demand reserved address space, or the heap. */
 START_TEST(no_address_space)
 {
     struct fixture r;
@@ -506,7 +506,8 @@ static void count_evicted(void *ctx, struct ll_frame *f)
     f->private_ = NULL;
 }
 
-/* The log has all contents of the even pages, which are zeros. So only the odd pages are read. */
+/* The log has the whole contents of the even pages, which are therefore not read. Only the odd
+ * pages are read. */
 static int half_of_them(void *ctx, struct ll_fetch *fetch, struct lladd_error *err)
 {
     (void)ctx, (void)err;
@@ -565,8 +566,8 @@ START_TEST(callbacks_come_in_pairs)
     uint64_t before = seen.evicted;
     ck_assert_int_eq(fixture_try(&r, 12 * PAGES - 1, LL_FIX_EXCLUSIVE | LL_FIX_FRESH), 0);
     ck_assert_uint_eq(seen.evicted, before + 1);
-    fixture_close(&r); /* frees the private data of cached pages; otherwise the leak checker would
-                        * find it */
+    fixture_close(&r); /* frees the private data of the cached pages, which the leak checker would
+                        * report otherwise */
 }
 END_TEST
 

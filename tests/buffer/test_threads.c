@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many threads. Latches exclude. A thread that needs no I/O does not wait for I/O (BUF-3). A page
- * is read once, even if many threads want it. After many threads have changed, read, evicted,
- * flushed and dropped pages at the same time, each page is as its last change has left it. Threads
- * are stopped at named points, not by sleeping. The tests run with both frame providers (_i), on
- * files in memory, and under TSan as well.
+ * Many threads. Latches exclude other threads. A thread that needs no I/O does not wait for I/O
+ * (BUF-3). A page is read once, even if many threads want it. After many threads have changed,
+ * read, evicted, flushed and dropped pages at the same time, each page is as its last change has
+ * left it. Threads are stopped at named points, not by sleeping. The tests run with both frame
+ * providers (_i), on files in memory, and under TSan as well.
  */
 #include <lladd/sync.h>
 
@@ -171,7 +171,7 @@ START_TEST(changing_a_page_that_is_being_written)
 END_TEST
 
 /* There are two flushes. The first is writing a copy of a page that the second needs, too. The
- * second waits until the copy is written. */
+ * second flush waits until the first one has written the copy. */
 START_TEST(a_page_is_not_written_twice_at_once)
 {
     struct fixture r;
@@ -214,7 +214,7 @@ START_TEST(hits_go_on_during_a_sync)
 }
 END_TEST
 
-/* A sync does not cover what is written while it runs. */
+/* A sync does not make durable what is written while the sync runs. */
 START_TEST(a_sync_covers_what_was_written_before)
 {
     struct fixture r;
@@ -282,9 +282,9 @@ START_TEST(an_extension_by_another_thread_is_synced)
 }
 END_TEST
 
-/* There are so many pages in flight that the list sums them up, before the sync and during it. Each
- * sync covers the pages that are in flight when it begins. So the oldest ones do not stay in flight
- * while others are written. */
+/* There are so many pages in flight that the list can only sum them up. This is so before the sync
+ * and during it. Each sync covers the pages that are in flight when it begins. So the oldest ones
+ * do not stay in flight while others are written. */
 START_TEST(a_sync_covers_what_was_summed_up_before)
 {
     struct fixture r;

@@ -52,7 +52,8 @@ START_TEST(identity_counts)
     ck_assert_int_eq(verify(FIXTURE_SALT, 43, page, &err), LLADD_CORRUPT_PAGE);
     ck_assert_ptr_nonnull(strstr(err.message, "the place of page 43 holds page 42"));
     ck_assert_int_eq(verify(FIXTURE_SALT + 1, 42, page, &err), LLADD_CORRUPT_PAGE);
-    /* If a page has the number of another page, a checksum for the right place does not help. */
+    /* A page that contains the number 42 is refused in the place of page 43, even if its checksum
+     * is the right one for that place. */
     lladd_put32(page, ll_page_crc(FIXTURE_SALT, lladd_page_of(43), page, FIXTURE_PAGE));
     ck_assert_int_eq(verify(FIXTURE_SALT, 43, page, &err), LLADD_CORRUPT_PAGE);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * While the database is open, a disk acknowledges a write and loses it. The page that is read back
- * is whole, but older than the page that was written. If the buffer manager still has the LSN of
- * the write, it rebuilds or refuses the old page. If it has no LSN of the page any more, it returns
- * the old page. It never refuses a correct page.
+ * The disk acknowledges a write and loses it, while the database is open. When the page is read
+ * again, it is whole, but older than the page that was written. If the buffer manager still knows
+ * the LSN of the lost write, it rebuilds the old page or refuses it. If it knows no LSN of the page
+ * any more, it returns the old page. It never refuses a correct page.
  */
 #include <lladd/sync.h>
 

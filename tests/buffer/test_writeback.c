@@ -111,8 +111,8 @@ START_TEST(the_first_sync_is_never_skipped)
 END_TEST
 
 /* The list of copies in flight is limited. When it is full, the written copies are summed up. So a
- * cache that writes continuously needs no sync for the list, and still knows the LSN from which
- * redo needs the log. */
+ * cache that writes all the time need not sync because the list is full, and it still knows the LSN
+ * from which redo needs the log. */
 START_TEST(written_copies_are_summed_up_until_a_sync)
 {
     struct fixture r;
@@ -335,8 +335,8 @@ static void keep_private(void *ctx, struct ll_frame *f)
     f->private_ = NULL;
 }
 
-/* `flushed` may change the copy that is written, but not the cached page. The checksum is made
- * afterwards. */
+/* The callback `flushed` may change the copy that is written, but not the cached page. The checksum
+ * of the copy is made after this callback. */
 START_TEST(the_page_type_sees_the_copy)
 {
     struct fixture r;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Clients of a cluster in a world (world.h). They transfer, audit, and change one account; a check
- * compares the accounts with the acknowledged changes. An account is {i64 amount, u64 number of
- * changes}.
+ * Clients of a cluster in a world (world.h). The clients move amounts between accounts, read all
+ * accounts (an audit), or change one account. A check compares the accounts with the acknowledged
+ * changes. An account is {i64 amount, u64 number of changes}.
  */
 #ifndef CLUSTER_HASH_CLIENTS_H
 #define CLUSTER_HASH_CLIENTS_H
@@ -10,9 +10,13 @@
 
 enum { CLIENTS_ACCOUNTS = 12, CLIENTS_COUNT = 6, CLIENTS_EACH = 1000 };
 
-/* What a client does with accounts. TRANSFER: moves an amount between two or three accounts. AUDIT:
- * reads all. ONE: changes one account. BLIND: a transfer that adds without reading, and does not
- * count as a change. GIVE_UP: a transfer that is aborted. */
+/* What a client does with accounts.
+ * - TRANSFER: moves an amount between two or three accounts.
+ * - AUDIT: reads all accounts.
+ * - ONE: changes one account.
+ * - BLIND: a transfer that adds to accounts without reading them, and that the accounts do not
+ *   count as a change.
+ * - GIVE_UP: a transfer that is aborted. */
 enum errand { ERRAND_TRANSFER, ERRAND_AUDIT, ERRAND_ONE, ERRAND_BLIND, ERRAND_GIVE_UP };
 enum client_state { CLIENT_IDLE, CLIENT_READING, CLIENT_ENDING };
 
@@ -22,7 +26,7 @@ struct client {
     enum client_state state;
     enum errand errand;
     struct global *txn;
-    unsigned n, waiting; /* the task's accounts; gets without an answer */
+    unsigned n, waiting; /* number of accounts of the errand; number of gets without an answer */
     unsigned account[CLIENTS_ACCOUNTS];
     unsigned char value[CLIENTS_ACCOUNTS][16];
     struct call call[CLIENTS_ACCOUNTS], end;
@@ -32,9 +36,10 @@ struct client {
 struct clients {
     struct world *world;
     struct client clients[CLIENTS_COUNT];
-    uint64_t least[CLIENTS_ACCOUNTS];   /* acknowledged changes of the account */
-    uint64_t perhaps[CLIENTS_ACCOUNTS]; /* changes of unknown outcome */
-    uint64_t seen[CLIENTS_ACCOUNTS];    /* most changes that an acknowledged audit has seen */
+    uint64_t least[CLIENTS_ACCOUNTS];   /* number of acknowledged changes of the account */
+    uint64_t perhaps[CLIENTS_ACCOUNTS]; /* number of changes with unknown outcome */
+    uint64_t seen[CLIENTS_ACCOUNTS];    /* the largest number of changes that an acknowledged audit
+                                         * has seen */
     uint64_t transfers, audits, ones, failures, unknown;
 };
 

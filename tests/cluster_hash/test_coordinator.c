@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Tests a coordinator and its servers in a world (world.h) with one failure at a time: a server
- * disappears or falls silent, a coordinator is copied, a server opens the database of another, or
- * the cluster gets another shape. In no case does a client wait for ever.
+ * disappears or falls silent, a coordinator is copied, a server opens the database of another
+ * server, or the cluster gets another shape. In no case does a client wait for ever.
  */
 #include "clients.h"
 #include "support/fixtures.h"
@@ -41,7 +41,8 @@ static void ask(struct answer *a)
     a->call = (struct call){.buf = a->value, .size = sizeof a->value, .done = done, .ctx = a};
 }
 
-/* Runs until the call is answered; returns the milliseconds of the world's time that this took. */
+/* Runs the world until the call is answered. Returns how many milliseconds this took, on the
+ * world's clock. */
 static uint64_t await(struct answer *a)
 {
     uint64_t since = w.now_ms;
@@ -297,8 +298,8 @@ END_TEST
 START_TEST(a_copied_coordinator_is_found_out_and_stops)
 {
     begin_case(1);
-    /* The copy is made between two incarnations of the coordinator. So the next incarnation of each
-     * has the same number. */
+    /* The copy is made between two incarnations of the coordinator. So the next incarnation of the
+     * copy and that of the original have the same number. */
     struct node *real = &w.coordinators[0], *copy = &w.coordinators[1];
     world_crash(&w, real);
     memcpy(copy, real, sizeof *copy);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The cluster hash table under random schedules: whatever the network does and whichever nodes
- * crash, at the end all servers agree, no transaction is in doubt, no client waits, the sum is
- * right, each acknowledged change was made once, and every audit has seen the accounts at one
- * moment.
+ * The cluster hash table under random schedules, in which the network misbehaves and nodes crash.
+ * At the end of each schedule
+ * - all servers agree, and no transaction is in doubt;
+ * - no client waits;
+ * - the sum of the accounts is right, and each acknowledged change was made once;
+ * - every audit has seen the accounts at one moment.
  *
  *     test_schedules [first seed] [how many]       "4711 1" runs only the schedule of seed 4711
  */

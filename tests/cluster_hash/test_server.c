@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Tests one server, message by message: what it promises and when, which peers may connect, what a
- * restart leaves, and that malformed messages do no harm. A test makes the log durable by calling
- * force.
+ * Tests one server, message by message: what the server promises and when, which peers may connect,
+ * and what a restart leaves. Malformed messages must do no harm. A test makes the log durable by
+ * calling force.
  */
 #include "participant.h"
 #include "support/fault_device.h"
@@ -309,13 +309,14 @@ START_TEST(an_acknowledgement_leaves_when_the_log_is_durable)
     expect_vote(&a, VERDICT_YES, 0);
     tell(&a, MESSAGE_COMMIT, 1, 0);
     silence();
-    tell(&a, MESSAGE_COMMIT, 1, 0); /* the same again: the server has forgotten the transaction, but
-                                     * its commit is not durable yet */
+    tell(&a, MESSAGE_COMMIT, 1, 0); /* the same message again: the server has forgotten the
+                                     * transaction, but the transaction's commit is not durable
+                                     * yet */
     silence();
-    ck_assert_uint_eq(participant_wants(r.p, true).v, 0); /* the ACK waits for a later force, */
+    ck_assert_uint_eq(participant_wants(r.p, true).v, 0); /* the ACK can wait for a later force */
     r.now_ms += 30;
     participant_tick(r.p);
-    ck_assert_uint_ne(participant_wants(r.p, true).v, 0); /* but no longer than lazy_ms */
+    ck_assert_uint_ne(participant_wants(r.p, true).v, 0); /* after lazy_ms it waits no longer */
     force();
     (void)heard(&a, MESSAGE_ACK);
     (void)heard(&a, MESSAGE_ACK);
@@ -346,8 +347,8 @@ START_TEST(a_reader_waits_for_what_it_has_read)
 }
 END_TEST
 
-/* After its device has failed, a server sends nothing any more, and reports the reason to its
- * operator. */
+/* After the server's device has failed, the server sends nothing any more, and reports the reason
+ * to its operator. */
 START_TEST(a_server_with_a_failed_log_falls_silent)
 {
     begin_case();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages as bytes: every message is read as it was written, and nothing else is accepted. */
+/* Messages as bytes: every message that was written is read with the same contents, and other bytes
+ * are refused. */
 #include "support/fixtures.h"
 #include "wire.h"
 

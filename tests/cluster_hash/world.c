@@ -276,7 +276,8 @@ static bool step_deliver(struct world *w)
     n++;
     skip = n ? world_below(w, n) : 0;
     bool overtake = one_in(w, w->overtake);
-    /* Tries the packets from a random one to the last, and then from the first on. */
+    /* Tries all packets: first from a random one to the last one, and then from the first one
+     * on. */
     for (unsigned pass = 0; pass < 2; pass++)
         TAILQ_FOREACH(p, &w->packets, link)
         {

@@ -48,7 +48,8 @@ struct connection {
     bool open_there, open_here; /* the server's end is open; the coordinator's end is open */
 };
 
-/* A frame in transit. If len is 0, the notice that the sender has closed its end. */
+/* A frame in transit. With len 0 it is no frame, but the notice that the sender has closed its
+ * end. */
 struct packet {
     TAILQ_ENTRY(packet) link;
     uint64_t conn;
@@ -78,9 +79,9 @@ struct world {
     TAILQ_HEAD(, packet) packets;
     TAILQ_HEAD(, sleeper) sleepers;
     uint64_t random, now_ms, conns, events;
-    /* How often each fault happens: n > 0 means to about one message in n, 0 to none. The message
-     * is lost, is repeated, may overtake others, is delayed, or goes astray: it arrives on a later
-     * connection of the same two nodes. */
+    /* How often each fault happens: with n > 0 about one message in n has the fault, with 0 no
+     * message. The message is lost, is repeated, may overtake other messages, is delayed, or goes
+     * astray. A message that goes astray arrives on a later connection of the same two nodes. */
     unsigned lose, repeat, overtake, delay, astray;
     struct {
         uint64_t lost, repeated, overtook, delayed, astray, crashes;

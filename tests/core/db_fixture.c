@@ -185,8 +185,9 @@ struct lladd_stats fixture_stats(struct fixture *r)
     return s;
 }
 
-/* Returns the base. With FIXTURE_FILES there is no base; then makes a device for the directory, and
- * sets *own to it, too. */
+/* Returns the device on which the database's files are. With FIXTURE_FILES this is a new device for
+ * the directory, and *own becomes the device, too, which the caller closes. Otherwise *own becomes
+ * NULL. */
 static struct lladd_device *device_of(struct fixture *r, struct lladd_device **own)
 {
     *own = NULL;

@@ -86,7 +86,7 @@ void fixture_want_trace(struct fixture *);
                       lladd_code_name(ok_rc) ? lladd_code_name(ok_rc) : "?", \
                       lladd_txn_error(txn)->message); \
     } while (0)
-/* Asserts that a call succeeds that ends the transaction. */
+/* Asserts that a call that ends the transaction succeeds. */
 #define done(call) \
     do { \
         int done_rc = (call); \
@@ -113,8 +113,8 @@ void fixture_pages(struct fixture *, lladd_pageno *out, size_t n);
 /* Sets a cell in a transaction of its own, and commits. */
 void fixture_set(struct fixture *, struct cell, uint64_t value);
 void fixture_expect(struct fixture *, struct cell, uint64_t value);
-/* Commits, takes checkpoints and reopens until the log has no record from before the call. So no
- * page but `scratch` can be rebuilt from the log. Changes cell 1 of `scratch`. */
+/* Commits, takes checkpoints and reopens until the log has no record from before the call. After
+ * that, only the page `scratch` can be rebuilt from the log. Changes cell 1 of `scratch`. */
 void fixture_forget_log(struct fixture *, lladd_pageno scratch);
 struct lladd_stats fixture_stats(struct fixture *);
 /* Contents of a file of the database, read from the device; the caller frees them. NULL: no such
@@ -128,7 +128,7 @@ struct lladd_gid gid_of(const char *text);
 /* Makes a transaction that has set the cell and is prepared under gid_of(name). */
 struct lladd_txn *fixture_prepared(struct fixture *, const char *name, struct cell, uint64_t value);
 struct lladd_txn *fixture_claim(struct fixture *, const char *name);
-/* What lladd_in_doubt_each reports. */
+/* The transactions that lladd_in_doubt_each reports. */
 struct fixture_doubts {
     unsigned n;
     struct lladd_in_doubt_info info[8];

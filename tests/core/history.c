@@ -109,7 +109,8 @@ static int see_in_doubt(void *ctx, const struct lladd_in_doubt_info *info)
     return 0;
 }
 
-/* Can the cells be those of state j if the transaction is in doubt, or if it is not in doubt? */
+/* Returns false if the cells cannot be those of state j, given that the transaction is, or is not,
+ * in doubt. */
 static bool fate_fits(const struct prepared *p, bool in_doubt, size_t j)
 {
     switch (p->fate) {

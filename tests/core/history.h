@@ -66,7 +66,7 @@ struct step {
     lladd_savepoint_id marks[H_MARKS];
     unsigned n_marks;
     struct lladd_action actions[H_MARKS];
-    uint64_t *before[H_MARKS]; /* `effect` when each action was opened */
+    uint64_t *before[H_MARKS]; /* `effect` at the moment when each action was opened */
     unsigned n_actions;
     struct prepared *prepared;
     struct lladd_error err; /* the error of the call that failed */

@@ -37,7 +37,7 @@ static struct cell on(unsigned p, unsigned i)
 /* ---- closing ----------------------------------------------------------------------------- */
 
 /* Another transaction changes the cells after the action has closed. So the undo must add the
- * amount back; restoring the old values would be wrong. */
+ * amount back. To restore the old values would be wrong. */
 START_TEST(a_closed_action_is_taken_back_logically_after_others_have_worked_there)
 {
     begin_case(_i);
@@ -163,8 +163,8 @@ START_TEST(empty_actions_cost_nothing)
     ok(txn, lladd_nta_abort(txn, &a));
     ck_assert_uint_eq(lladd_txn_id(txn).v, 0);
     done(lladd_commit(txn));
-    /* If an empty action closes with a logical undo, the undo is logged, and is run by an abort.
-     * This is another form of the undo-only mechanism. */
+    /* If an empty action closes with a logical undo, the undo is logged, and is run by an abort. So
+     * such an action works like an undo-only record. */
     txn = fixture_begin(&r);
     unsigned char undo[TRANSFER_BYTES];
     transfer_encode(undo, at(0), at(1), 3);

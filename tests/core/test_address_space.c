@@ -30,7 +30,7 @@ START_TEST(without_address_space_pages_are_in_the_heap)
     r.options.frames = LLADD_FRAMES_RESERVED;
     ck_assert_int_eq(getrlimit(RLIMIT_AS, &was), 0);
     less = was;
-    if (LL_TEST_CAN_RESERVE) /* leave half of the address space that open would reserve */
+    if (LL_TEST_CAN_RESERVE) /* leaves half of the address space that the open would reserve */
         less.rlim_cur = address_space() + (512u << 20);
     ck_assert_int_eq(setrlimit(RLIMIT_AS, &less), 0);
     int rc = fixture_try_open(&r);

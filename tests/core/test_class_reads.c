@@ -47,7 +47,7 @@ static int diary_undo(void *ctx, struct lladd_db *db, struct lladd_txn *txn, lla
 }
 
 /* Called in the thread that takes the checkpoint. If the class gives up its records, it runs a
- * transaction; then it needs only the log from `below` on. */
+ * transaction. From then on it needs the log only from `below` on. */
 static void diary_advance(void *ctx, struct lladd_db *db, lladd_lsn below)
 {
     struct diary *d = ctx;
@@ -127,7 +127,7 @@ START_TEST(a_class_without_redo_holds_the_log_and_reads_it_itself)
     ck_assert_str_eq(who.name, "test.diary Monday");
     ck_assert_uint_eq(who.lsn.v, monday.v);
     fixture_crash(&r, &fault_power);
-    fixture_open(&r); /* repeats no record of the class, and keeps them all */
+    fixture_open(&r); /* the class has to redo none of its records again, but keeps them all */
     expect_diary(monday, "it rains");
     /* The class gives up its records when it is asked, so the same checkpoint truncates them. */
     diary.digests = true;

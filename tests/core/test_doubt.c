@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Prepared transactions: what they may contain, which transactions may not be prepared, failures in
- * phase two, checkpoints and crashes between all steps, ids that are used again, and the number of
- * log syncs.
+ * Prepared transactions:
+ * - what they may contain, and which transactions may not be prepared;
+ * - failures in phase two;
+ * - checkpoints and crashes between all steps;
+ * - global ids that are used again;
+ * - the number of log syncs.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"
@@ -311,9 +314,9 @@ static const struct lladd_op checkpointing = {
     .undo_pages_max = 1,
 };
 
-/* The checkpoint is taken while a prepared transaction is being rolled back. One change is undone
- * already (bit 0 of _i), or nothing yet. After the crash the transaction may be in doubt again only
- * if nothing was undone. It must never be committed. */
+/* The checkpoint is taken while a prepared transaction is being rolled back. If bit 0 of _i is set,
+ * one change is already undone; otherwise none is. After the crash the transaction may be in doubt
+ * again only if no change was undone. The transaction must never be committed. */
 START_TEST(a_checkpoint_while_it_is_rolled_back_does_not_revive_it)
 {
     bool first_undone = _i & 1;

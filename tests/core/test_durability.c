@@ -24,7 +24,7 @@ static void end_case(void)
     fixture_free(&r);
 }
 
-/* After the next checkpoint no mode loses anything that was committed before. */
+/* After the next checkpoint, everything that was committed before it is durable in every mode. */
 START_TEST(a_checkpoint_makes_each_commit_durable)
 {
     static const enum lladd_durability modes[] = {LLADD_DURABLE, LLADD_DURABLE_OS,

@@ -73,7 +73,8 @@ static int ledger_undo(void *ctx, struct lladd_db *db, struct lladd_txn *txn,
                        lladd_lsn compensation, uint64_t object, struct lladd_span undo)
 {
     struct ledger *l = ctx;
-    ck_assert(!txn || lladd_txn_db(txn) == db); /* NULL while recovery redoes CLRs */
+    ck_assert(!txn || lladd_txn_db(txn) == db); /* NULL while recovery redoes compensation
+                                                 * records */
     ck_assert_uint_eq(lladd_page_size(db), lladd_page_size(r.db ? r.db : db));
     ck_assert_uint_ne(compensation.v, 0);
     l->account[object] -= (int64_t)lladd_get64(undo.data);
@@ -268,8 +269,8 @@ START_TEST(the_log_is_kept_for_a_class_and_it_is_named_until_it_has_saved)
 }
 END_TEST
 
-/* Only a class knows which of its records it still needs. So if a class is not registered, the log
- * must not be truncated, and open must be refused. */
+/* Only the class itself knows which of its records it still needs. So while the class is not
+ * registered, the log must not be truncated, and open must be refused. */
 START_TEST(a_missing_class_is_named_though_its_records_are_older_than_the_checkpoint)
 {
     ledger_begin(_i);

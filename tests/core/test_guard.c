@@ -158,9 +158,9 @@ static void *takes_what_is_poisoned(void *arg)
     return NULL;
 }
 
-/* On a poisoned handle no top action can end. A thread has an action open, and tries to end it (_i
- * 0) or makes no more calls (1). In neither case may a thread that takes the transaction wait for
- * the action. */
+/* On a poisoned handle no top action can end. A thread has an action open. With _i 0 the thread
+ * tries to end the action; with _i 1 it makes no more calls. In neither case may a thread that
+ * takes the transaction wait for the action. */
 START_TEST(no_taker_waits_for_an_action_on_a_poisoned_handle)
 {
     opened();

@@ -85,8 +85,8 @@ START_TEST(what_may_wait_is_refused_while_a_page_is_held)
 }
 END_TEST
 
-/* The right order: first the credit for all records, then the latches, then all records and the end
- * of the action. */
+/* The right order: the thread first takes the credit for all records, then the latches, and then
+ * logs all records and ends the action. */
 START_TEST(pages_change_together_with_the_end_of_an_action)
 {
     struct {
@@ -177,8 +177,8 @@ static struct lladd_mutex mutex;
 struct call {
     void (*make)(struct lladd_txn *txn, bool in_hand);
     uint32_t rank;    /* the rank of `mutex` */
-    const char *says; /* the message that stops the call if it has credit in hand; NULL: the call is
-                       * allowed */
+    const char *says; /* the message that stops the call with credit in hand; NULL: no message, the
+                       * call is allowed */
 };
 
 static void take_credit(struct lladd_txn *txn, bool in_hand)

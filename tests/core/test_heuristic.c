@@ -75,8 +75,8 @@ static void check_both(const struct lladd_heuristic_info *before)
     fixture_expect(&r, at(1), 0);
 }
 
-/* Writes so much log that checkpoints truncate the segments with the decisions, and asserts that
- * they do. */
+/* Writes so much log that checkpoints truncate the segments that contain the decisions. Asserts
+ * that these segments were truncated. */
 static void push_log(void)
 {
     lladd_lsn from = lladd_lsn_of(fixture_stats(&r).log_tail);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Holds, and pins that were raised: both keep log from being truncated, and are known in memory
- * only.
+ * Holds, and raised pins. Both keep log from being truncated. The library knows a hold, and the LSN
+ * to which a pin was raised, in memory only.
  */
 #include "db_fixture.h"
 
@@ -21,9 +21,9 @@ static void much_log(void)
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
 }
 
-/* The log is at its limit, and only a pin keeps it. The pin can be raised, and then updates go on.
- * The raised pin is durable after a checkpoint; a crash before the checkpoint brings the lower pin
- * back. */
+/* The log is at its limit, and only a pin keeps it. The pin can be raised, and after that updates
+ * succeed again. The raised pin is durable after a checkpoint; a crash before the checkpoint brings
+ * the lower pin back. */
 START_TEST(a_pin_is_raised_at_the_log_limit)
 {
     enum { LIMIT = 512 << 10 };
@@ -143,7 +143,7 @@ static void verify(void)
 }
 
 /* A crash leaves a gap in the log: no record has an LSN in it. A pin at the start of the gap keeps
- * the log from the end of the gap on, and all of that log is there. */
+ * the log from the end of the gap on. No record of this log may be missing. */
 START_TEST(a_pin_in_a_gap_of_the_log)
 {
     struct lladd_log_cursor *cursor;

@@ -35,7 +35,7 @@ START_TEST(aborts_take_turns_with_one_cursor)
     for (unsigned i = 0; i < MANY; i++) {
         txn[i] = fixture_begin(&r);
         ok(txn[i], cell_add(txn[i], at(i % CELLS), 1));
-        lladd_savepoint_id before; /* makes the transaction allocate its own memory */
+        lladd_savepoint_id before; /* makes the transaction allocate memory of its own */
         ok(txn[i], lladd_savepoint(txn[i], &before));
         ok(txn[i], lladd_savepoint_release(txn[i], before));
     }

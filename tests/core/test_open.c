@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Opening and closing, and what makes them fail: options out of range; contradictory registrations;
- * operations that are not registered although the log needs them, which open names before it
- * changes a page; directories that are not databases; a second opener; a forked child; a handle
- * that was closed.
+ * Opening and closing, and what makes them fail:
+ * - options out of range;
+ * - contradictory registrations;
+ * - operations that the log needs and that are not registered (open names them before it changes a
+ *   page);
+ * - directories that are not databases;
+ * - a second opener;
+ * - a forked child;
+ * - a handle that was closed.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"
@@ -44,8 +49,8 @@ START_TEST(a_new_database_is_empty_and_stays_the_same_one)
 }
 END_TEST
 
-/* Recovery handles many errors: the torn end of a log, files that do not exist yet. These errors
- * must not reach the caller of an open that succeeds. */
+/* Recovery itself handles some errors, such as the torn end of a log, or files that do not exist
+ * yet. If the open succeeds, its caller must not see these errors. */
 START_TEST(an_open_that_succeeds_leaves_the_error_alone)
 {
     struct lladd_error before = LLADD_ERROR_INIT, err;
@@ -270,7 +275,7 @@ START_TEST(the_rest_of_an_interrupted_creation_is_swept_away)
     fixture_set(&r, cell_of(fixture_page(&r), 0), 1);
     fixture_close(&r);
     unsigned char zero[8192] = {0};
-    fixture_file_write(&r, "control", zero, sizeof zero, 0); /* as if it was not written yet */
+    fixture_file_write(&r, "control", zero, sizeof zero, 0); /* as if it had not been written yet */
     ck_assert_int_ne(fixture_try_open(&r), 0);
     fixture_file_write(&r, "creating", "", 0, 0);
     /* If open cannot list the log's files, it fails. Otherwise an old file might stay, and be taken
@@ -663,8 +668,8 @@ END_TEST
 
 /* ---- after closing ----------------------------------------------------------------------- */
 
-/* An allocator that releases no memory before the end of the test. The test calls functions with
- * closed handles, and these functions read the memory of the handle to check it. */
+/* An allocator that keeps all memory until the end of the test. The test calls functions with
+ * closed handles, and to check a handle, these functions read its memory. */
 struct kept {
     struct kept *next;
     size_t size;

@@ -55,7 +55,8 @@ START_TEST(update_page_is_refused_on_a_page_held_shared)
     ck_assert_ptr_nonnull(strstr(lladd_txn_error(txn)->message, "LLADD_LATCH_EXCLUSIVE"));
     lladd_page_unfix(r.db, held, LLADD_LATCH_SHARED);
     fixture_expect(&r, at(3), 0);
-    /* The refused call has changed nothing. With the latch that it requires, it succeeds. */
+    /* The refused call has changed nothing. The same call succeeds if the caller has the latch that
+     * the call requires. */
     ok_db(&r, lladd_page_fix(r.db, page, LLADD_LATCH_EXCLUSIVE, &held, &r.err));
     ok(txn, lladd_update_page(txn, r.ids.put, held, &args, sizeof args));
     lladd_page_unfix(r.db, held, LLADD_LATCH_EXCLUSIVE);
@@ -309,7 +310,8 @@ START_TEST(a_page_that_cannot_be_packed_is_imaged_as_it_is)
 }
 END_TEST
 
-/* Changes each page in a transaction of its own, so that images are logged one after the other. */
+/* Changes each page in a transaction of its own, so that the images of the pages are logged one
+ * after the other. */
 static void fill_pages(const char *op, uint64_t first, unsigned n, uint64_t seed)
 {
     unsigned char bytes[8];
@@ -360,7 +362,8 @@ static unsigned calls;
 static void impure_redo(struct lladd_page *p, struct lladd_span s)
 {
     xor_apply(p, s);
-    lladd_page_body(p)[8] = (unsigned char)++calls; /* depends on neither the page nor the bytes */
+    lladd_page_body(p)[8] = (unsigned char)++calls; /* depends neither on the page nor on the redo
+                                                     * bytes */
 }
 
 static void careless_redo(struct lladd_page *p, struct lladd_span s)

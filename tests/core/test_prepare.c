@@ -488,8 +488,8 @@ static const struct lladd_participant forcing = {
     .committing = on_committing,
 };
 
-/* A participant's own data may have to be durable before the commit record. So it is called
- * before the commit or prepare is logged. If the call fails, the transaction can go on. */
+/* A participant's own data may have to be durable before the commit record. So the library calls it
+ * before it logs the commit or prepare. If the call fails, the transaction can go on. */
 START_TEST(participants_are_asked_before_the_commit_is_logged)
 {
     struct lladd_gid gid = gid_of("forcing");

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The structures that extensions register for tools. Tests which structure claims which root, and
- * which registrations are refused. tools/test_extensions.py tests how lladd verify uses them. */
+/* Structures that extensions register for tools. A structure claims a root by the root's name, by
+ * the type of the root's page, or by both. The tests show which structure `lladd_structure_find`
+ * returns for a root, and which structures a registration refuses. tools/test_extensions.py tests
+ * how `lladd verify` uses the structures. */
 #include "db_fixture.h"
 
 #include <lladd/inspect.h>
@@ -57,10 +59,8 @@ START_TEST(a_structure_is_found_by_its_root)
     ok(txn, lladd_page_alloc(txn, &plain));
     ok(txn, lladd_commit(txn));
     ck_assert_str_eq(found("one", bytes.v), "test.by_name");
-    ck_assert_str_eq(found("one", UINT64_MAX), "test.by_name"); /* the root's value does not
-                                                                 * matter */
-    ck_assert_str_eq(found("two", bytes.v), "test.by_both");    /* the first one that claims the
-                                                                 * root */
+    ck_assert_str_eq(found("one", UINT64_MAX), "test.by_name"); /* any value */
+    ck_assert_str_eq(found("two", bytes.v), "test.by_both");    /* claimed by both; listed first */
     ck_assert_str_eq(found("two", plain.v), "none");
     ck_assert_str_eq(found("three", bytes.v), "test.by_type");
     ck_assert_str_eq(found("three", plain.v + 1), "none"); /* the page is not allocated */
@@ -72,7 +72,8 @@ START_TEST(a_structure_is_found_by_its_root)
 }
 END_TEST
 
-/* Registers an extension that has *s as its first structure. */
+/* Registers an extension with the structures *s and *next. The extension states `size` as its
+ * struct_size. */
 static int register_with(const struct lladd_structure *s, const struct lladd_structure *next,
                          size_t size)
 {
@@ -92,8 +93,8 @@ START_TEST(wrong_structures_are_refused)
     s.check = NULL;
     ck_assert_int_eq(register_with(&s, NULL, size), LLADD_BAD_REGISTRATION);
     ck_contains(r.err.message, "structure \"test.by_name\": check is missing");
-    /* An extension that was compiled with an older header ends before the member `structures`,
-     * which must not be read. */
+    /* A program that was compiled with an older header passes an extension that ends before the
+     * member `structures`. Then the library must not read this member. */
     ck_assert_int_eq(register_with(&s, NULL, offsetof(struct lladd_extension, structures)), 0);
     ck_assert_int_eq(register_with(&s, NULL, offsetof(struct lladd_extension, structures) - 1),
                      LLADD_BAD_REGISTRATION);

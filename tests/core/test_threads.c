@@ -227,8 +227,8 @@ END_TEST
 
 /* ---- readers and checkpoints beside them ------------------------------------------------- */
 
-/* A reader must never see a torn number. Cell 20 is set only to multiples of K, so every number
- * that is read must be a multiple of K. */
+/* A reader must never see a torn number. The writers set cell 20 only to multiples of K, so every
+ * number that a reader gets must be a multiple of K. */
 enum { K = 0x01010101 };
 
 static void *read_pages(void *arg)
@@ -490,8 +490,8 @@ START_TEST(at_the_log_s_limit_an_option_gives_an_error_instead)
 }
 END_TEST
 
-/* A transaction needs log space, and itself keeps the log, so no checkpoint can truncate it. The
- * transaction must get an error, and not wait for ever. */
+/* A transaction needs log space. The transaction itself keeps the log, so no checkpoint can free
+ * any. The transaction must get an error, and not wait for ever. */
 START_TEST(a_transaction_longer_than_the_log_s_limit_gets_an_error)
 {
     fixture_init(&r, (unsigned)_i);

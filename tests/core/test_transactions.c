@@ -574,7 +574,7 @@ START_TEST(waiting_beyond_the_log_is_refused_and_for_nothing_returns_at_once)
 }
 END_TEST
 
-/* docs/durability.md says what each mode may lose. */
+/* Each mode loses no more than docs/durability.md allows. */
 START_TEST(durability_modes_keep_what_they_promise)
 {
     static const enum lladd_durability modes[] = {LLADD_DURABLE, LLADD_DURABLE_OS,
@@ -593,8 +593,7 @@ START_TEST(durability_modes_keep_what_they_promise)
             bool promised = m == 0 || (m == 1 && !power);
             ck_assert(v == 5 || (v == 0 && !promised));
             if (m == 2 && !(_i & FIXTURE_FILES))
-                ck_assert_uint_eq(v, 0); /* the change was not written, so this mode differs from
-                                          * the others */
+                ck_assert_uint_eq(v, 0); /* only in this mode the commit writes nothing */
             end_case();
         }
     }

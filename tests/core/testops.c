@@ -389,7 +389,8 @@ struct test_ids test_ids_of(struct lladd_db *db)
 
 /* ---- for the tests ----------------------------------------------------------------------- */
 
-/* Looks the operation up by name each time: a compensation that runs in recovery has no ids yet. */
+/* Looks the operation up by name each time. The ids are not known yet when recovery runs a
+ * compensation. */
 static int update(struct lladd_txn *txn, const struct lladd_op *op, struct cell c, uint64_t value,
                   size_t filling)
 {

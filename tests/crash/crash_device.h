@@ -2,8 +2,8 @@
 #ifndef CRASH_DEVICE_H
 #define CRASH_DEVICE_H
 /*
- * A device on real files. It kills its own process at a chosen call, can be full, and records what
- * was done. From the record, another process can compute what a power failure would have left.
+ * A device on real files. It kills its own process at a chosen call, it can be full, and it records
+ * the calls. From the record, another process can compute what a power failure would have left.
  *
  * Calls that change or persist something are counted over all threads, from the moment the device
  * is armed. The process sends itself SIGKILL before the chosen call, after it, or within a write.
@@ -20,13 +20,13 @@ enum death { DEATH_BEFORE, DEATH_AFTER, DEATH_WITHIN, DEATH_POWER };
 struct crash_device_config {
     const char *dir;          /* directory of the files; copied */
     int trace;                /* file descriptor opened for appending; -1: none */
-    uint32_t piece;           /* a write that is cut short ends at a multiple of this: 4096, as in
-                               * the system's cache, or the size that is never torn by the options
-                               * of the database */
+    uint32_t piece;           /* a write that is cut short ends at a multiple of this size. The size
+                               * is 4096, as in the system's cache, or the size of which the options
+                               * of the database say that it is never torn */
     bool serial;              /* changing calls are made one at a time, even without a trace */
     uint64_t capacity;        /* a call that would make all files together larger than this fails
-                               * with -ENOSPC; if it is ever less than UINT64_MAX, `serial` is
-                               * required */
+                               * with -ENOSPC. Set `serial` if `capacity` is ever less than
+                               * UINT64_MAX */
     _Atomic uint64_t *calls;  /* number of calls since the device was armed; in shared memory */
     _Atomic uint32_t *killed; /* set to 1 when the device is about to kill the process */
 };

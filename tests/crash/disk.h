@@ -3,8 +3,8 @@
 #define CRASH_DISK_H
 /*
  * The durable state of a directory, computed from traces (trace.h), and what a power failure leaves
- * of the directory. The model is that of support/crash_model.h: what was synced survives, and so
- * does any part of the rest.
+ * of the directory. The model is that of support/crash_model.h: what was synced survives; of the
+ * rest, any part can survive.
  */
 #include "support/fault_device.h"
 

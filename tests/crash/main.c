@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Crashes on real files. Again and again processes are killed, the power fails, and disks and logs
- * fill up, mostly during recovery. Each time the database must open with its own options, contain
- * what it has promised, and have no damage. README.md lists what is drawn, and how to repeat a
- * round.
+ * fill up, mostly during recovery. Each time the next open of the database must succeed with the
+ * same options, and the database must contain what it has promised, and have no damage. README.md
+ * lists what is drawn, and how to repeat a round.
  */
 #include "round.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Moves the oracle between machines. The oracle has what is known of a database. */
+/* Moves the oracle between machines. The oracle says what the database must contain (world.h). */
 #include "world.h"
 
 #include <errno.h>
@@ -7,7 +7,8 @@
 
 enum { NUMBERS = 5 + 2 * WORKERS + 4 * SLOTS + 2 * PINS };
 
-/* Copies the numbers that outlive a process from the oracle or (`put`) into it. */
+/* Copies the numbers that outlive a process: out of the oracle or, if `put` is true, into the
+ * oracle. */
 static void copy_numbers(struct oracle *o, uint64_t n[NUMBERS], bool put)
 {
     unsigned i = 0;

@@ -88,7 +88,8 @@ void plan_draw(struct plan *p, uint64_t seed, unsigned features)
     p->blob_max = 1024u << below(&rng, 6);
     p->losers = p->features & WITH_LOSERS ? 1 + (unsigned)below(&rng, 4) : 0;
     p->loser_size = 1u << below(&rng, 9);
-    /* The memory of instant recovery: for no page, for some pages, or (0, the default) for all. */
+    /* The memory of instant recovery. It has room for no page, for some pages or, with the default
+     * 0, for all pages. */
     static const uint64_t memory[] = {0, 0, 64, 1024, 4096, 16384};
     p->o.recovery_bytes = memory[below(&rng, sizeof memory / sizeof *memory)];
 }

@@ -325,7 +325,8 @@ static void draw_end(struct round *r, struct life *l)
     r->tears = !l->atomic && (r->tears || settled);
 }
 
-/* Draws a call within an open that makes about as many calls as the last one did. */
+/* Draws the number of a call within the next open, which makes about as many calls as the last
+ * open. */
 static uint64_t draw_call(struct round *r)
 {
     uint64_t last = atomic_load(&r->oracle->open_calls);
@@ -431,8 +432,8 @@ static bool whole(struct round *r)
     return good;
 }
 
-/* Runs one leg of a round that several machines run by turns. First verifies what the previous leg
- * has left. */
+/* Runs one leg of a round. Several machines run the legs by turns. First verifies what the previous
+ * leg has left. */
 static bool leg(struct round *r)
 {
     uint64_t conductor[2] = {0};

@@ -435,7 +435,8 @@ void work(struct session *s)
     }
     for (unsigned w = 0; w < WORKERS && !alone; w++)
         lladd_thread_join(&threads[w]);
-    if (features & WITH_JOURNAL) /* so that no entry is only in the log's buffer */
+    if (features & WITH_JOURNAL) /* so that all entries are in the files, and not only in the log's
+                                  * buffer */
         (void)work_one(s, 0);
 }
 

@@ -5,11 +5,11 @@
  * The database that is crashed, and what is known of it.
  *
  * Worker w makes transactions 1, 2, 3... in sequence. The round's seed, w and n determine what the
- * n-th of them does (acts_of). So the number of the last transaction determines everything that
+ * n-th transaction does (acts_of). So the number of the last transaction determines everything that
  * belongs to w: elements of a hash table, some with values in blobs; bytes and a counter of a page;
- * entries of the system journal; a blob; rows of a managed dTable. There are also transactions that
- * stay open until the process dies, and nothing of their changes may be left; prepared
- * transactions; and pins of the log.
+ * entries of the system journal; a blob; rows of a managed dTable. There are also prepared
+ * transactions, pins of the log, and transactions that stay open until the process dies. Of the
+ * changes of these last transactions nothing may be left.
  *
  * The oracle is in memory that the processes share, so it survives them. Before a call the working
  * process writes there what it requests, and after the call what was promised.
@@ -98,15 +98,16 @@ struct oracle {
     _Atomic uint64_t capacity; /* bytes that fit on the disk */
     _Atomic uint64_t chance;   /* number of requests for random bytes */
     struct {
-        _Atomic uint32_t sure;   /* transactions up to this one must be there */
-        _Atomic uint32_t issued; /* transactions up to this one may be there */
+        _Atomic uint32_t sure;   /* the changes of transactions up to this one must be there */
+        _Atomic uint32_t issued; /* the changes of transactions up to this one may be there */
     } worker[WORKERS];
     struct slot slot[SLOTS];
     struct {
         _Atomic uint64_t lsn; /* 0: none */
         _Atomic uint32_t sure;
     } pin[PINS];
-    _Atomic uint32_t refused; /* number of LLADD_LOG_FULL and similar answers to work */
+    _Atomic uint32_t refused; /* how often a call of the work got LLADD_LOG_FULL or a similar
+                               * code */
     _Atomic uint32_t failed;
     char kind[64];
     char message[512];
@@ -138,7 +139,8 @@ struct session {
 /* Records the failure, if it is the first, and ends the process. */
 void fail(struct oracle *, const char *kind, const char *format, ...)
     __attribute__((noreturn, format(printf, 3, 4)));
-/* Fails unless rc is 0; the kind of failure is `what` and the name of the code. */
+/* Does nothing if rc is 0. Otherwise records a failure, with `what` and the name of the code as its
+ * kind. */
 void must(struct oracle *, int rc, const char *what, const struct lladd_error *);
 void must_txn(struct session *, int rc, const char *what, const struct lladd_txn *);
 /* Returns true if rc is LLADD_BUSY, or the answer of a full log or disk. Then counts it, and work
@@ -175,7 +177,7 @@ enum act_kind {
 
 struct act {
     enum act_kind kind;
-    bool detour; /* is rolled back to a savepoint */
+    bool detour; /* the act is undone by a rollback to a savepoint */
     uint32_t at, len;
 };
 
@@ -199,7 +201,7 @@ struct model {
     uint32_t value_n[KEYS], value_act[KEYS]; /* `value_n` 0: there is no value */
     int64_t counter;
     unsigned char bytes[BYTES];
-    uint32_t journal_from; /* first transaction with live entries */
+    uint32_t journal_from; /* the first transaction that has live journal entries */
     unsigned char *blob;
     uint32_t blob_len;
     uint32_t row_n[ROWS];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * column_dtable: rows are split and assembled again, with layers of various classes. Some columns
- * are read without the others. If a layer rejects its part of a row, the whole row is rejected.
+ * column_dtable: it splits rows into their columns, and assembles them again. Its layers are of
+ * various classes. Some reads return only some columns of a row. If a layer rejects its part of a
+ * row, the whole row is rejected.
  */
 #include "managed_fixture.h"
 
@@ -384,8 +385,8 @@ static unsigned scan(struct lladd_ctable *t, uint32_t column, size_t max, uint32
 
 #define AUTO(form) "class(dt) auto_dtable config [ \"encodings\" words [ \"" form "\" ] ]"
 
-/* A class that can copy values in blocks does so. A linear_dtable cannot, so its values are read
- * one by one. For each class there is also a table in which one row has no value. */
+/* Some classes can copy values in blocks, and then do so. A linear_dtable cannot, so its values are
+ * read one by one. For each class there is also a table in which one row has no value. */
 START_TEST(copies)
 {
     static const char *const configs[] = {

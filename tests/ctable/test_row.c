@@ -67,8 +67,8 @@ START_TEST(a_row_has_the_bytes_of_the_format)
 }
 END_TEST
 
-/* An absent value, an empty one and some bytes are different. The end offsets have each possible
- * width. */
+/* An absent value, an empty value and a value of some bytes differ. The end offsets have each
+ * possible width. */
 START_TEST(all_kinds_of_values)
 {
     char *big = calloc(1, 70000);

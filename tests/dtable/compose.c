@@ -17,8 +17,8 @@ static const char *const leaves[] = {
     "auto_dtable",
     "auto_dtable|\"encodings\" words [ \"numbers\" ]",
 };
-/* In a template, $ stands for a composition of the depth below, and @ for a leaf. The name of the
- * parameter follows the sign. In a list of layers no name follows. */
+/* In a template, $ stands for a composition with one layer less, and @ for a leaf. The name of the
+ * parameter follows the sign; in a list of layers no name follows. */
 static const char *const layers[] = {
     "exception_dtable|$base @alt \"reject_value\" string \"_____\"",
     "exception_dtable|$base @alt \"reject_value\" blob ff000000",

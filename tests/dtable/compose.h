@@ -10,8 +10,8 @@
 
 enum { COMPOSE_MAX = 8192, COMPOSE_DEPTH = 4 };
 
-/* layer: the templates from the top to the bottom. beside: for each layer that has a second hole,
- * the leaf in this hole. */
+/* - layer: the template of each layer, from the top to the bottom.
+ * - beside: for each layer whose template has a second hole, the leaf in this hole. */
 struct composition {
     unsigned char depth, layer[COMPOSE_DEPTH], beside[COMPOSE_DEPTH];
 };

@@ -20,8 +20,8 @@ struct model {
     struct model_row *rows;
     size_t n, cap;
     bool packed;       /* values are packed rows */
-    bool vague;        /* the table does not tell deleted rows from other absent rows */
-    uint64_t compared; /* answers of a table that were compared */
+    bool vague;        /* for the table, a deleted row is the same as any other absent row */
+    uint64_t compared; /* how many answers of a table were compared */
 };
 
 void rows_init(struct model *, enum lladd_dtable_type);
@@ -40,7 +40,8 @@ const struct model_row *rows_find(const struct model *, const struct lladd_dtabl
 struct shape {
     enum lladd_dtable_type type;
     size_t rows;
-    uint64_t first, gap; /* keys: the number before the first key; the largest distance of two */
+    uint64_t first, gap; /* first: the number before the first key; gap: the largest distance
+                          * between two keys */
     unsigned tombstones; /* one row in this many is a tombstone; 0: no row */
     bool packed;         /* values are packed rows of up to four columns */
 };

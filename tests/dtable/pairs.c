@@ -9,8 +9,7 @@ enum { MET = UINT16_MAX };
 struct pairs {
     unsigned depth, templates, patience;
     uint16_t *levels; /* for each pair: MET, or how many compositions with the pair were refused */
-    /* For each template: was it tried with this type of keys (`types`), with this kind of rows
-     * (`kinds`)? */
+    /* For each template: the types of keys and the kinds of rows with which it was tried. */
     bool (*types)[SHAPE_TYPES], (*kinds)[SHAPE_KINDS];
 };
 
@@ -134,8 +133,8 @@ static void take(struct pairs *p, struct trials *t, const struct composition *c,
     }
 }
 
-/* Takes the composition with the data that are new to most of its layers. If no data are new to any
- * layer and `must` is true, takes it with drawn data. */
+/* Adds the composition to the selection, with the data that are new to most of its layers. If no
+ * data are new to any layer, adds it only if `must` is true, with drawn data. */
 static void take_best(struct pairs *p, struct trials *t, const struct composition *c,
                       unsigned types, uint64_t *random, bool must)
 {
@@ -199,7 +198,8 @@ static void pairs_end(struct pairs *p, struct trials *t)
 struct trials pairs_select(struct fixture *b, const struct compositions *below, bool open,
                            unsigned patience)
 {
-    enum { STRIDE = 1000003 }; /* a prime number that does not divide n: all are visited */
+    enum { STRIDE = 1000003 }; /* a prime number that does not divide n, so all compositions are
+                                * visited */
     struct trials t = {.all = NULL};
     struct pairs p;
     uint64_t n = compose_count(below), random = 1, at = 0;

@@ -10,13 +10,15 @@
 struct trial {
     struct composition what;
     struct shape shape;
-    unsigned types; /* bits: the types that the keys may have */
+    unsigned types; /* the types that the keys may have; one bit for each type */
 };
 struct trials {
     struct trial *all;
     size_t n, cap;
-    /* met: pairs of layers that are in the selection; unmet: pairs that were not found. met_data,
-     * unmet_data: the same for pairs of a layer and a type of keys or a shape of data. */
+    /* - met: the number of pairs of layers that are in the selection.
+     * - unmet: the number of pairs of layers for which no valid composition was found.
+     * - met_data, unmet_data: the same for pairs of a layer and a type of keys or a shape of
+     *   data. */
     size_t met, unmet, met_data, unmet_data;
     size_t refused; /* compositions that were tried and are invalid */
 };
@@ -28,9 +30,9 @@ struct shape shape_of(enum lladd_dtable_type, unsigned kind);
 struct shape shape_for(const struct composition *, enum lladd_dtable_type, unsigned kind);
 
 /* Returns true if the configuration is valid. *types becomes the possible types of keys, in the
- * form of caps.types. If not `open`, the configuration must be possible in a managed table: all
- * sizes of values are known, and tombstones can be stored. With a column_dtable all sizes must
- * always be known. */
+ * form of caps.types. If `open` is false, the configuration must also be possible in a managed
+ * table: all sizes of values must be known, and the layers must be able to store tombstones. With a
+ * column_dtable, all sizes must be known in any case. */
 bool pairs_admit(struct fixture *, const struct composition *, bool open, unsigned *types);
 /* Returns all valid compositions of a depth. */
 struct compositions pairs_all(struct fixture *, unsigned depth, bool open);

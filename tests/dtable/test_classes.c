@@ -31,8 +31,8 @@ static uint64_t bytes_of(const struct lladd_dtable *t)
 }
 
 /* Builds and opens a run of rows 0, 1, ... n - 1. `make` writes the value of a row into the room
- * and returns its length, or UINT32_MAX for a tombstone. Row `stop` must be rejected, and the run
- * ends before it; if `stop` is n, no row is rejected. */
+ * and returns its length, or UINT32_MAX for a tombstone. The run must reject row `stop`, and it
+ * ends before this row. If `stop` is n, the run must reject no row. */
 static struct lladd_dtable *made(const char *config, uint32_t n, uint32_t stop,
                                  uint32_t (*make)(uint32_t i, unsigned char *room))
 {
@@ -135,8 +135,8 @@ START_TEST(strings_are_stored_once)
     for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
         struct lladd_dtable *t = made(configs[i], N, N, popular);
         has(t, N, popular);
-        /* The ten long values have about 505 bytes, the 385 others about 13. A number and a key
-         * come with each row. */
+        /* The ten long values have about 505 bytes each, and the 385 other values about 13. Each
+         * row also takes a number and a key. */
         ck_assert_uint_le(bytes_of(t), 10 * 510 + 385 * 20 + N * 8 + 1000);
         lladd_dtable_close(t);
     }
@@ -428,7 +428,8 @@ END_TEST
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* Keys have equal distances, but now and then another one. Absent keys near them are not found. */
+/* Most neighbouring keys have the same distance; now and then the distance is another one. Absent
+ * keys near the present ones are not found. */
 START_TEST(even_keys)
 {
     enum { N = 20000 };
@@ -694,8 +695,8 @@ static uint32_t mixed(uint32_t i, unsigned char *room)
     }
 }
 
-/* 20000 rows take about as many bytes as in the best form. In each other form, 3000 rows have the
- * same contents. */
+/* 20000 rows take about as many bytes as in the best form. 3000 rows have the same contents in
+ * every other form. */
 START_TEST(the_shortest_form_is_used)
 {
     enum { N = 20000, OVERHEAD = 20 * 64 + 3 * 4064 };

@@ -135,8 +135,8 @@ START_TEST(a_layer_has_one_parent)
 }
 END_TEST
 
-/* A configuration of 32 layers can be printed and parsed again, even if each of its layers was
- * checked before (_i). A configuration of 33 layers is refused. */
+/* A configuration of 32 layers can be printed and parsed again. With _i 1 each of its layers was
+ * checked before. A configuration of 33 layers is refused. */
 START_TEST(layers_have_a_limit)
 {
     struct lladd_dtable_config *c = layer(NULL), *again;

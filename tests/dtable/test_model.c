@@ -51,8 +51,8 @@ static uint64_t one(const char *config, const struct shape *s, uint64_t seed, un
     return m.compared;
 }
 
-/* When so many compositions with two layers at two levels were refused, these layers count as
- * impossible there. */
+/* When so many compositions with the same two layers at the same two levels were refused, the pair
+ * counts as impossible. */
 enum { PATIENCE = 1000 };
 #ifdef LL_TEST_INSTRUMENTED
 enum { DENSE = 0 };
@@ -86,8 +86,8 @@ static void say(const struct counts *k, unsigned depth, const char *which, size_
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-/* Tries all compositions of a depth with all data that their types of keys allow or, if not DENSE,
- * with a third of the data. */
+/* Tries all compositions of a depth. With DENSE, tries each with all data that its types of keys
+ * allow; otherwise with a third of these data. */
 static void all_of_depth(unsigned depth, size_t least, unsigned steps)
 {
     struct counts k = {0, 0, 0};

@@ -29,8 +29,8 @@ static int backwards(void *ctx, struct lladd_span x, struct lladd_span y)
 static const struct lladd_dtable_comparator reverse = {sizeof reverse, "reverse", NULL, backwards,
                                                        NULL};
 
-/* A missing comparator is an error. Under a comparator, keys with different bytes may be equal. A
- * filter must pass a key that is equal to a key of the run. */
+/* A missing comparator is an error. Under a comparator, keys with different bytes may be equal. So
+ * a filter must let a key pass that is equal to a key of the run. */
 START_TEST(missing_comparators)
 {
     struct lladd_txn *txn = fixture_begin(&b);

@@ -20,7 +20,8 @@ enum { SEEDS = 60, MOVES = 400 };
 #define LINEAR "class(dt) linear_dtable"
 #define OVER(base, ranges) \
     "class(dt) ranges_dtable config [ \"base\" " base " \"ranges\" " ranges " ]"
-/* A layer with its parameters, as the parameter "base" or "ranges" of another layer. */
+/* The text of a layer and its parameters, where the layer is the parameter "base" or "ranges" of
+ * another layer. */
 #define BASE(class_name, config) class_name " \"base_config\" config [ " config " ]"
 #define AND_RANGES(class_name, config) class_name " \"ranges_config\" config [ " config " ]"
 

@@ -27,7 +27,8 @@ static void teardown(void)
 #define OPEN "class(dt) %s"
 #define SMALLINT(below) "class(dt) smallint_dtable config [ \"bytes\" int 2 \"base\" " below " ]"
 static const struct {
-    const char *config; /* %s, once or twice: a class without a value size in its configuration */
+    const char *config; /* a configuration in which each %s stands for a class that has no value
+                         * size of its own */
     int size;
 } settled[] = {
     {SMALLINT(OPEN), 2},
@@ -95,7 +96,7 @@ END_TEST
 /* ---- settled by the first value ------------------------------------------------------------- */
 
 static const struct {
-    const char *config, *where; /* where: the beginning of the message */
+    const char *config, *where; /* where: how the message must begin */
 } left_open[] = {
     {"class(dt) array_dtable", "line 1, column 11: array_dtable"},
     {"class(dt)\nfixed_dtable", "line 2, column 1: fixed_dtable"},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Keys that are bytes. Present keys are found, and so is the next key after an absent one, for any
- * common prefix of the keys, and even if few bytes after the prefix distinguish them. If all keys
- * have one length, the lengths take no space.
+ * common prefix of the keys, even if only few bytes after the prefix distinguish the keys. If all
+ * keys have one length, the lengths take no space.
  */
 #include "model.h"
 #include "texts.h"

@@ -2,7 +2,8 @@
 /*
  * Many threads read one run, which is larger than the block cache. So blocks are loaded, waited for
  * and evicted all the time. Every thread must see the stored rows. Threads also write to a table in
- * memory while other threads scan it, and look up rows that were just put in an overlay.
+ * memory while other threads scan the table. In an overlay of this table, the other threads look up
+ * rows that were just put.
  */
 #include "model.h"
 

@@ -289,7 +289,8 @@ static uint64_t steps_for_all(const struct asked *t, bool forward, size_t rows)
     return *t->steps - before;
 }
 
-/* Long moves in both directions move the cursor of one table, not of all tables. */
+/* During long moves in either direction, only the cursor of one table is moved, not those of all
+ * tables. */
 START_TEST(long_moves_use_one_cursor)
 {
     static const char *const configs[] = {
@@ -498,7 +499,8 @@ START_TEST(bytes_are_those_of_the_format)
     lladd_dtable_close(tens(kinds[0], &root));
     ok_db(&b, lladd_blob_read(b.db, root, 0, bytes, sizeof bytes, NULL, &b.err));
     ck_assert_int_eq(memcmp(bytes, "LLADDrun", 8), 0);
-    static const unsigned char rows[16] = {ROWS}; /* u64, and u64 tombstones: none */
+    static const unsigned char rows[16] = {ROWS}; /* u64 number of rows, u64 number of tombstones,
+                                                   * which is 0 */
     static const unsigned char type[4] = {LLADD_DTABLE_U32};
     ck_assert_int_eq(memcmp(bytes + 8, "\1\0\0\0", 4), 0); /* u32 version */
     ck_assert_int_eq(memcmp(bytes + 12, type, 2), 0);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Compositions of dTables as configurations of managed tables. Rows are put, deleted, digested and
- * combined. Meanwhile cursors of older snapshots stay open, and go on over the rows of their
- * snapshots. The test takes every composition of one layer. Of two, three and four layers it takes
- * a selection in which any two layers meet at any two levels, and each layer meets all types of
- * keys and shapes of data (tests/dtable/pairs.h). With LLADD_NIGHTLY it takes all compositions of
- * three layers, and one in forty of four.
+ * combined. Meanwhile cursors of older snapshots stay open, and move over the rows of their
+ * snapshots.
+ *
+ * The test uses every composition of one layer. Of the compositions with two, three and four layers
+ * it uses a selection, in which any two layers meet at any two levels, and each layer meets all
+ * types of keys and all shapes of data (tests/dtable/pairs.h). With LLADD_NIGHTLY it uses all
+ * compositions of three layers, and one in forty of those with four layers.
  */
 #include "pairs.h"
 #include "managed_fixture.h"
@@ -82,7 +84,7 @@ static void read_on(struct scenario *s)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* Puts some of the shape's rows. The keys are the same in every round, the values are not. */
+/* Puts some of the shape's rows. The keys are the same in every round; the values differ. */
 static void write_some(struct scenario *s)
 {
     const struct shape *shape = &s->trial->shape;
@@ -194,7 +196,7 @@ START_TEST(compositions)
 }
 END_TEST
 
-/* At night: all of three layers, and a part of those of four. */
+/* At night: all compositions of three layers, and a part of those of four layers. */
 START_TEST(nightly_compositions)
 {
     enum { PART = 40 };

@@ -9,7 +9,7 @@
 static struct fixture b;
 static struct lladd_managed *t;
 
-/* The rows before each step, and the rows that may be there after a crash during the step. */
+/* The rows before each step, and the other rows that may be there after a crash during the step. */
 struct promise {
     const char *before, *after;
 };
@@ -30,7 +30,8 @@ static int rows(const char *const *row)
     for (; !rc && *row; row++) {
         struct lladd_dtable_key from = lladd_dtable_u32((uint32_t)(**row - '0')),
                                 to = lladd_dtable_u32((uint32_t)((*row)[1] - '0'));
-        bool range = (*row)[1] >= '0' && (*row)[1] <= '9'; /* "25": deletes from 2 to before 5 */
+        bool range = (*row)[1] >= '0' && (*row)[1] <= '9'; /* "25": deletes the keys from 2 up to,
+                                                            * but not including, 5 */
         rc = range ? lladd_managed_delete_range(txn, t, &from, &to)
                    : managed_try(txn, t, (uint32_t)from.number, (*row)[1] ? *row + 1 : NULL);
     }
@@ -216,7 +217,8 @@ START_TEST(every_allocation_of_a_new_one_fails_once)
 }
 END_TEST
 
-/* After a crash the acknowledged changes are there, perhaps with those in progress. */
+/* After a crash the acknowledged changes are there, and perhaps also the changes that were in
+ * progress. */
 START_TEST(every_write_fails)
 {
     ck_assert_uint_gt(fixture_each_write_fails(&b, &steps), 5);
@@ -294,9 +296,9 @@ START_TEST(space_runs_out)
 }
 END_TEST
 
-/* The configuration refuses a row of a run. The run is discarded, and the rows go into another one.
- * If the discard fails, the digest must fail. Otherwise the first run's pages would have no
- * owner. */
+/* The configuration refuses a row of a run. So the digest discards the run, and puts the rows into
+ * another one. If the discard fails, the digest must fail. Otherwise the first run's pages would
+ * have no owner. */
 START_TEST(every_allocation_of_a_refused_run_fails_once)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A forked process has the handle's memory, but not its threads and files. Some calls on dTables,
- * managed tables and cTables return a code and use the handle. In the forked process each of these
- * returns LLADD_FORKED, before it takes a mutex that a thread of the parent may have held. The
- * parent is not affected. fork_list.py checks that each of these calls is in this test.
+ * A forked process has the handle's memory, but not its threads and files. The test makes, in the
+ * forked process, each call on dTables, managed tables and cTables that returns a code and uses the
+ * handle. Each of these calls must return LLADD_FORKED before it takes a mutex, because a thread of
+ * the parent may have held this mutex at the fork. The parent is not affected. fork_list.py checks
+ * that each of these calls is in this test.
  */
 #include "managed_fixture.h"
 

@@ -3,10 +3,10 @@
  * kill -9 with real files (Anvil, section 6.5), with options drawn from a seed. A child writes to
  * two managed tables with several threads, while other threads digest and combine. The child
  * acknowledges each commit through a pipe, and is killed after a number of acknowledgements. Then
- * every acknowledged transaction must be there as a whole, in both tables. For each thread at most
- * one more may be there: the one that was in progress. Every page of a run must be allocated, and
- * belong to no other run. The next child uses the same directory, so recoveries follow recoveries.
- * With LLADD_NIGHTLY this is done a thousand times. LLADD_SEED=N runs one seed.
+ * every acknowledged transaction must be there as a whole, in both tables. For each thread, at most
+ * one more transaction may be there: the transaction that was in progress. Every page of a run must
+ * be allocated, and belong to no other run. The next child uses the same directory, so recoveries
+ * follow recoveries. With LLADD_NIGHTLY this is done a thousand times. LLADD_SEED=N runs one seed.
  */
 #include "support/fixtures.h"
 #include "support/random_options.h"
@@ -30,7 +30,7 @@ enum { WORKERS = 3, SLOTS = 50, LAG = 20, ROW = 1000, LIMIT = 4 << 20 };
  * transactions earlier. So n determines all rows of the worker.
  */
 struct ack {
-    uint32_t worker, n; /* worker WORKERS: the log is full, and all workers have ended */
+    uint32_t worker, n; /* if `worker` is WORKERS: the log is full, and all workers have ended */
 };
 
 static struct lladd_options options_for(uint64_t seed)
@@ -215,7 +215,7 @@ static bool run_and_kill(const char *dir, uint64_t seed, uint64_t count, uint32_
     return full;
 }
 
-/* Returns the value that is under the slot after n transactions of a worker; 0: there is none. */
+/* Returns the value of the slot after n transactions of a worker; 0: the slot has no value. */
 static uint32_t expected(uint32_t n, uint32_t slot)
 {
     uint32_t last = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Managed dTables. Tests which rows a transaction sees, and which rows are there after a restart.
- * These do not change when digests and combines run and when runs are freed.
+ * Digests, combines and the freeing of runs must not change these rows.
  */
 #include "managed_fixture.h"
 #include "support/test_world.h"
@@ -723,7 +723,7 @@ START_TEST(wrong_transactions)
 }
 END_TEST
 
-/* The log is kept for rows that are not digested, and no longer. */
+/* The log is kept as long as it has rows that are not digested. */
 START_TEST(a_digest_releases_the_log)
 {
     struct lladd_stats before = {.struct_size = sizeof before}, after = before;
@@ -805,8 +805,8 @@ START_TEST(a_digest_after_the_interval)
 }
 END_TEST
 
-/* This class rejects keys above 5. It has no callback `accepts`, so a put does not refuse them. The
- * digest stores such rows in a linear_dtable. */
+/* This class rejects keys above 5. The class has no callback `accepts`, so a put of such a key
+ * succeeds. The digest stores such rows in a linear_dtable. */
 static int add_few(struct lladd_dtable_builder *builder, const struct lladd_dtable_key *key,
                    const struct lladd_dtable_value *v)
 {

@@ -22,7 +22,8 @@ static uint32_t descending(uint32_t i)
     return ROWS - 1 - i;
 }
 
-/* Returns each row once, because the factor has no divisor in common with ROWS. */
+/* Returns each row once, in a scattered order, because the factor has no divisor in common with
+ * ROWS. */
 static uint32_t scattered(uint32_t i)
 {
     return (uint32_t)((uint64_t)i * 61803 % ROWS);
@@ -72,7 +73,7 @@ START_TEST(memory_of_rows)
 }
 END_TEST
 
-/* No row is missing: forward and backward by a cursor, and by lookups. */
+/* Checks that no row is missing, by a cursor in both directions and by lookups. */
 START_TEST(all_rows_are_found)
 {
     struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;

@@ -24,7 +24,7 @@ enum { SEEDS = 40, STEPS = 1500 };
 struct rows {
     uint8_t value[TABLES][KEYS];
 };
-/* What a transaction has written. 0: nothing; otherwise 1 + the value. */
+/* What a transaction has written to a key: 0 for nothing, otherwise 1 + the value. */
 struct own {
     uint8_t wrote[TABLES][KEYS];
 };
@@ -228,8 +228,8 @@ static void put(struct buyer *y)
     bool later = changed[table][i] > y->snapshot;
     int rc = lladd_managed_put(y->txn, tables[table], &key, &value);
     if (taken || (later && !mine)) {
-        /* `same`: the row has the value that the transaction sees. If the row was changed, changed
-         * back and digested since the snapshot, the put may succeed. */
+        /* `same` is true if the row has the value that the transaction sees. Then the put may
+         * succeed, even if the row was changed, changed back and digested since the snapshot. */
         bool same = !taken && y->sees.value[table][i] == now.value[table][i];
         seen.again += same && rc == 0;
         if (same && rc == 0) {

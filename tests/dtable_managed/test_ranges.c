@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Range deletions in managed dTables. Tests which transactions see them, which get conflicts, their
- * form in memory, in the journal and in runs, and when they are dropped.
+ * Range deletions in managed dTables. The tests show which transactions see a range deletion, which
+ * transactions get a conflict, which form a range deletion has in memory, in the journal and in
+ * runs, and when it is dropped.
  */
 #include "operations/dtables/managed/managed.h"
 #include "managed_fixture.h"
@@ -27,7 +28,7 @@ static void teardown(void)
     managed_done(&b, t);
 }
 
-/* An end is open if its number is -1. */
+/* The range has no bound at an end if the number of this end is -1. */
 static int try_range(struct lladd_txn *txn, int64_t from, int64_t to)
 {
     struct lladd_dtable_key a = lladd_dtable_u32((uint32_t)from),
@@ -63,8 +64,8 @@ static void check_runs(void)
     }
 }
 
-/* Checks the rows in memory and, if `how` is not 0, once more: 1, after a crash; 2, after a digest;
- * 3, after a digest and a combine; 4, after a digest and a crash. */
+/* Checks the rows in memory. If `how` is not 0, checks them once more: 1, after a crash; 2, after a
+ * digest; 3, after a digest and a combine; 4, after a digest and a crash. */
 #define EVERYWHERE 5
 static void settle(int how, const char *rows)
 {
@@ -499,8 +500,8 @@ START_TEST(pending_bytes_count_endpoints)
 }
 END_TEST
 
-/* Refused range deletions have used memory of their transaction. It counts whether the transaction
- * commits (_i 1) or not. */
+/* Refused range deletions have used memory of their transaction. This memory counts, whether the
+ * transaction commits (_i 1) or aborts (_i 0). */
 START_TEST(pending_bytes_count_refused_ranges)
 {
     struct lladd_txn *one = fixture_begin(&b);

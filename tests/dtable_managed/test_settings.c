@@ -12,9 +12,11 @@
 static struct fixture b;
 static struct lladd_managed *t;
 
-/* A table must be able to store tombstones in digests, and in combines that leave an older run. */
+/* The configuration of a table must be able to store tombstones: digests store them, and so do
+ * combines that leave an older run. */
 static const struct {
-    const char *config, *says; /* says: line, column and class in the error; NULL: accepted */
+    const char *config, *says; /* says: the line, column and class that the error names; NULL: the
+                                * configuration is accepted */
 } deleting[] = {
     {"class(dt) array_dtable config [ \"value_size\" int 1 \"tag_byte\" bool false ]",
      "line 1, column 11: array_dtable"},
@@ -136,8 +138,8 @@ static const struct {
     {LLADD_MANAGED_ALL, "1 - " RESOLVED_FILTER " " RESOLVED " 2 7 2000 30 40"},
 };
 
-/* Only the options that `which` selects are changed. The change holds at once and after a crash,
- * and can be changed back. */
+/* Only the options that `which` selects are changed. The change is in force at once, and after a
+ * crash. A second change can set the old value again. */
 START_TEST(each_option_is_changed)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT, none = o;
@@ -298,7 +300,7 @@ START_TEST(column_groups_are_changed)
         ok_db(&b, lladd_ctable_open(b.db, "people", &ct, &b.err));
         t = lladd_ctable_managed(ct);
         if (i) {
-            o.columns = NULL; /* the columns are ignored, and so is the type */
+            o.columns = NULL; /* the members for the columns and for the type are ignored */
             o.n_columns = 0;
             o.managed.type = 0;
             o.groups = i == 3 ? NULL : groups;

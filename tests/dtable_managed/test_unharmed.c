@@ -119,8 +119,8 @@ static void put_word(struct lladd_txn *txn, const char *word)
     ok(txn, lladd_managed_put(txn, t, &key, &v));
 }
 
-/* Asserts that the only row has this key, by a cursor from both ends, and that an equal key finds
- * the row. */
+/* Asserts that the table has one row, with this key. A cursor must return it from both ends, and a
+ * lookup of an equal key must find it. */
 static void sees_word(struct lladd_txn *txn, const char *word)
 {
     const struct lladd_dtable *table;
@@ -206,8 +206,9 @@ START_TEST(equal_keys)
 }
 END_TEST
 
-/* A thread may have read the clock before a digest of another thread ended. For such a thread, no
- * time has passed since the digest, and no digest is due. */
+/* A thread may have read the clock before a digest of another thread ended. For such a thread the
+ * digest ends in the future. The thread must find that no time has passed since the digest, and
+ * that no digest is due. */
 START_TEST(clock_read_before_another_digest)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;

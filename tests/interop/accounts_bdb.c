@@ -79,8 +79,8 @@ static int get(DB *db, DB_TXN *txn, int account, int64_t *out, uint32_t flags)
     return db->get(db, txn, &key, &value, flags);
 }
 
-/* Makes the accounts, unless they exist. If account 0 is locked, it exists: a branch in doubt has
- * changed it. */
+/* Makes the accounts, unless they exist. If account 0 is locked, the accounts exist: a branch in
+ * doubt has changed account 0. */
 static int fill(struct accounts *a, int n, int64_t balance)
 {
     DB_TXN *txn;

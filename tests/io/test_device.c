@@ -4,7 +4,7 @@
  * overlay over each, and a device that defers syncs. All behave alike. Names stay inside the
  * directory. Reads end at the end of the file. Writes are whole and fill gaps with zeros. An open
  * file can be used after its name is removed. A directory lists what is in it. The lock refuses a
- * second opener and names the first. Several threads may use one file.
+ * second opener, and the error names the first one. Several threads may use one file.
  */
 #include "io/io.h"
 #include "support/fixtures.h"
@@ -555,8 +555,8 @@ START_TEST(lock_refuses_a_second_opener)
         ck_assert_int_eq(owner, 0);
         ck_assert_int_eq(dev->ops->lock(dev, "lock", &second, &owner), -EAGAIN);
         ck_assert_int_eq(owner, getpid());
-        /* Opening and closing the file does not release the lock; it would release a POSIX record
-         * lock. */
+        /* The lock stays when the file is opened and closed again. (A POSIX record lock would be
+         * released.) */
         struct lladd_file *look = open_file("lock", LLADD_OPEN_READ_ONLY);
         char text[32] = "";
         ck_assert_int_gt(ll_io_pread(dev, look, text, sizeof text - 1, 0), 0);

@@ -72,7 +72,8 @@ static uint64_t syncs(void)
     return fault_device_calls(fd, FAULT_SYNC) + fault_device_calls(fd, FAULT_SYNC_DIR);
 }
 
-/* The bytes of a file after a power failure; -ENOENT if it has no name. */
+/* Reads a file as it is after a power failure. Returns the number of bytes, or -ENOENT if no file
+ * has this name then. */
 static int64_t left_of(const char *name, char *into, size_t size)
 {
     struct lladd_device *rest;

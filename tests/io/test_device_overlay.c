@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Tests what only an overlay does; test_device.c shows that it is a device like any other. An
- * overlay begins with the files of the device below, and changes stay in the overlay. Random steps
- * give the same results on an overlay and on a plain memory device with a copy of the file, for any
- * limit of blocks in memory.
+ * Tests what only an overlay does. test_device.c tests that an overlay fulfils the contract of all
+ * devices. An overlay begins with the files of the device below, and changes stay in the overlay.
+ * Random steps give the same results on an overlay and on a plain memory device with a copy of the
+ * file, for any limit of blocks in memory.
  */
 #include "io/io.h"
 #include "support/fixtures.h"

@@ -24,11 +24,12 @@
 
 /* What the next calls do. With all members 0 they do what the system does. */
 static struct {
-    bool armed;        /* the device is at work, not the test (Check allocates too) */
+    bool armed;        /* a call of the device is running; only then allocations fail, since Check
+                        * allocates, too */
     uint64_t alloc_in; /* the n-th allocation from now fails */
     bool alloc_failed;
     int interrupted; /* this many reads and writes return EINTR first */
-    size_t at_most;  /* bytes that one read or write moves; 0: no limit */
+    size_t at_most;  /* the most bytes that one read or write moves; 0: no limit */
     bool nothing;    /* writes move nothing and return 0 */
     int ends;        /* this many reads return end of file, at `ends_at` */
     size_t ends_at;
@@ -268,7 +269,8 @@ static int names_in(const char *where)
 /* Makes a call of the device in which allocations may fail. */
 #define ARMED(call) (plan.armed = true, plan.rc = (call), plan.armed = false, plan.rc)
 
-/* Did the call fail for want of memory? It may not fail otherwise. */
+/* Returns true if the call has failed for lack of memory. Asserts that it has not failed for
+ * another reason. */
 static bool starved(int rc)
 {
     ck_assert_msg(rc == 0 || rc == -ENOMEM, "%d", rc);

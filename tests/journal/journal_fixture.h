@@ -10,7 +10,7 @@
 #include <lladd/journal.h>
 #include <lladd/stats.h>
 
-/* As fixture_init with pages of 4096 bytes, and registers the journal. */
+/* Calls fixture_init, with pages of 4096 bytes, and registers the journal. */
 void journal_init(struct fixture *);
 /* Returns a tag of the owner "test". Creates the tag in a transaction of its own if it does not
  * exist. */
@@ -23,8 +23,8 @@ lladd_lsn journal_put(struct fixture *, uint64_t tag, const char *words);
  * statistics. */
 char *journal_text(struct fixture *, uint64_t tag);
 void journal_expect(struct fixture *, uint64_t tag, const char *words);
-/* Gets what lladd_journal_each reports for the tag, but not its name and its owner's name. Returns
- * LLADD_NOT_FOUND if there is no such tag. */
+/* Gets what lladd_journal_each reports for the tag, except the name of the tag and that of its
+ * owner. Returns LLADD_NOT_FOUND if there is no such tag. */
 int journal_info(struct fixture *, uint64_t tag, struct lladd_journal_info *);
 /* Updates a page until the log has grown by this many bytes. */
 void journal_grow_log(struct fixture *, uint64_t bytes);

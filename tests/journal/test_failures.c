@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The journal under failures. Each allocation and each write of a workload fails in turn, and after
- * each failed write there is a crash. Afterwards the acknowledged entries are there, perhaps
- * together with those of the commit in progress. No memory is lost.
+ * each failed write there is a crash. Afterwards the acknowledged entries are there, and perhaps
+ * also those of the commit that was in progress. No memory is lost.
  */
 #include "operations/journal/table.h"
 #include "journal_fixture.h"
@@ -40,8 +40,8 @@ static int goes_back(struct lladd_txn *txn)
     return rc ? rc : add(txn, "e");
 }
 
-/* Discards all entries of the tag. Then adds the last of them to the tag again, by appending it to
- * the other tag and rolling that tag over. */
+/* Discards all entries of the tag. Then appends the last of these entries to the other tag, and
+ * rolls the other tag over to this one, so that the entry is in this tag again. */
 static int moves(struct lladd_txn *txn)
 {
     int rc = lladd_journal_discard(txn, tag, lladd_lsn_of(0));
@@ -158,7 +158,7 @@ START_TEST(every_allocation_of_an_open_fails_once)
 END_TEST
 
 /* Either the handle is poisoned, or the step reports that there is no space. After a crash the
- * acknowledged entries are there, perhaps together with those in progress. */
+ * acknowledged entries are there, and perhaps also those that were in progress. */
 START_TEST(every_write_fails)
 {
     ck_assert_uint_gt(fixture_each_write_fails(&b, &steps), 5);

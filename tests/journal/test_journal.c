@@ -365,7 +365,7 @@ START_TEST(live_entries_keep_the_log_and_their_tag_is_named)
     uint64_t oldest = journal_stats(&b).log_oldest;
     struct lladd_journal_info info;
     ck_assert_int_eq(journal_info(&b, tag, &info), 0);
-    for (int i = 0; i < 3; i++) { /* too little log for cleaning to pay */
+    for (int i = 0; i < 3; i++) { /* too little log: cleaning is not worth its cost */
         journal_put(&b, young, "y");
         journal_grow_log(&b, 10000);
         ok_db(&b, lladd_checkpoint(b.db, &b.err));
@@ -470,7 +470,7 @@ START_TEST(a_loss_of_the_oldest_files_of_the_log_is_noticed)
     begin();
     uint64_t tag = journal_tag(&b, "t");
     journal_grow_log(&b, 100u << 10);
-    ok_db(&b, lladd_checkpoint(b.db, &b.err)); /* moves the mark from the log's beginning */
+    ok_db(&b, lladd_checkpoint(b.db, &b.err)); /* moves the mark away from the log's beginning */
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
     memset(entry, 'a', sizeof entry - 1);
     entry[sizeof entry - 1] = 0;

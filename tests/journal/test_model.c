@@ -46,7 +46,8 @@ struct model_tag {
     uint64_t tag;
     struct live *list;
     size_t n, cap;
-    int changing; /* the transaction that discards, or rolls the tag over; -1: none */
+    int changing; /* the open transaction that has discarded entries of the tag, or has rolled it
+                   * over; -1: none */
 };
 
 static struct fixture b;

@@ -341,8 +341,8 @@ START_TEST(changes_in_doubt_are_made_when_they_are_committed)
 }
 END_TEST
 
-/* A transaction makes a tag and appends entries to it, rolls that back to a savepoint, and is
- * prepared. After a crash, opening the database must not look for the tag. */
+/* A transaction makes a tag and appends entries to it. It undoes both by a rollback to a savepoint,
+ * and is prepared. After a crash, the open of the database must not look for the tag. */
 START_TEST(a_tag_that_was_rolled_back_is_not_in_doubt)
 {
     struct lladd_gid g = fixture_gid("x");
@@ -547,8 +547,8 @@ START_TEST(the_longest_entry_can_be_cleaned)
 }
 END_TEST
 
-/* The journal asks the owner for a digest only when cleaning the owner's tag would free enough log.
- * It asks once before each cleaning. */
+/* The journal asks the owner for a digest only if a cleaning of the owner's tag would free enough
+ * log. The journal asks once before each cleaning. */
 START_TEST(an_owner_is_asked_once_before_each_cleaning)
 {
     struct owner o = {.fail = 0};
@@ -558,7 +558,7 @@ START_TEST(an_owner_is_asked_once_before_each_cleaning)
     journal_put(&b, tag, "a b c");
     attach(tag, &o);
     for (int i = 0; i < 3; i++) {
-        journal_grow_log(&b, 10000); /* too little log for cleaning to pay */
+        journal_grow_log(&b, 10000); /* too little log: cleaning is not worth its cost */
         ok_db(&b, lladd_checkpoint(b.db, &b.err));
     }
     ck_assert_uint_eq(o.asked, 0);
@@ -767,8 +767,9 @@ START_TEST(a_log_full_of_entries_is_free_when_they_are_discarded)
 }
 END_TEST
 
-/* For a tag with many commits, the journal counts the entries of several commits together. After a
- * discard of a third of them, the count is exact or at most 0.4 % of the commits too high. */
+/* For a tag with many commits, the journal counts the entries of several commits together. A third
+ * of the entries is discarded. Then the number of live entries that the journal states is exact, or
+ * too high by at most 0.4 % of the number of commits. */
 START_TEST(counts_of_many_commits_are_nearly_exact)
 {
     enum { COMMITS = 3000 };

@@ -256,8 +256,9 @@ END_TEST
 
 /* ---- a checkpoint that is cleaning ----------------------------------------------------------- */
 
-/* The cleaning thread is stopped in a write, after the record that announces the entries and before
- * the commit. If `fails` is set, the device then fails. */
+/* The thread that cleans is stopped in a write. This write comes after the record that announces
+ * the entries, and before the commit. If `fails` is set, the device fails when the thread goes
+ * on. */
 static struct {
     uint64_t tag, self;
     uint32_t held, asked; /* atomic */

@@ -41,10 +41,12 @@ struct fixture {
     struct lladd_error err;
     struct appended *list;
     size_t count, capacity;
-    uint64_t durable_count; /* so many records at the head of the list are known to be durable */
+    uint64_t durable_count; /* how many records from the beginning of the list are known to be
+                             * durable */
     struct ll_poison poison;
     unsigned checkpoint_calls;
-    /* Whether reopen continues the log in another segment, or in the same one if it can. */
+    /* Says whether a reopen continues the log in another segment, or in the same segment if
+     * possible. */
     enum { GOES_ON_IN_ANOTHER, GOES_ON_HERE } goes_on;
 };
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Appending and reading back. Every record is read back as it was appended: from the ring and from
- * the files, forward and along a chain, with any length, across blocks, segments, the end of the
- * ring, and clean stops. LSNs increase without a hole. No reader sees an unpublished record.
+ * Appending and reading back. Every record is read back as it was appended. It may be read from the
+ * ring or from the files, forward or along a chain. It may have any length, and may lie across the
+ * ends of blocks, of segments and of the ring. Clean stops change nothing. LSNs increase without a
+ * hole. No reader sees an unpublished record.
  */
 #include "log/log_private.h"
 #include "log_fixture.h"
@@ -276,8 +277,8 @@ START_TEST(payload_that_looks_like_records)
         struct ll_credit credit = {0};
         struct ll_log_cursor *c;
         struct ll_record got;
-        /* Each word of the payload is an LSN. A record that begins eight bytes before that word,
-         * one turn of the ring later, has this LSN. */
+        /* Each word of the payload is an LSN. One turn of the ring later, a record may begin eight
+         * bytes before that word. Then the LSN in the word is the LSN of this record. */
         uint64_t at = ll_log_tail(f.log).v + LL_RECORD_NARROW;
         for (unsigned i = 0; i + 8 <= sizeof bytes; i += 8)
             lladd_put64(bytes + i, at + i - 8 + ring);

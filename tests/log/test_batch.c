@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reading the log in batches, divided by page among several readers. Every record reaches exactly
- * one reader, whole and in order, for any number of readers and any position of the record in
- * blocks and segments. If any byte of a record is damaged, a reader reports damage at the LSN of
- * that record.
+ * Reading the log in batches. The records are divided among several readers by their pages. Every
+ * record reaches exactly one reader, whole and in order, for any number of readers and any position
+ * of the record in blocks and segments. If any byte of a record is damaged, a reader reports damage
+ * at the LSN of that record.
  */
 #include "log_fixture.h"
 
@@ -142,8 +142,8 @@ START_TEST(a_cut_is_passed_over)
 }
 END_TEST
 
-/* Each byte of a record, up to the end of its block, is damaged in turn: the lowest LSN at which a
- * reader fails is the LSN of that record. */
+/* Each byte of a record, up to the end of its block, is damaged in turn. The lowest LSN at which
+ * one of the readers fails must be the LSN of that record. */
 START_TEST(damage_is_found_at_its_own_lsn)
 {
     enum { READERS = 3, BEFORE = 20, AFTER = 20 };

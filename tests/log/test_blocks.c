@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Segments of several blocks. The header of a block is written with the first payload of the block,
- * and says where the first record begins. The scan tells a damaged header from a block that was
- * never written and from a block of the file's former use. It cuts tails that are torn over several
- * blocks. After damage, the headers lead to the next records.
+ * and says where the first record begins. The scan distinguishes three cases: a damaged header, a
+ * block that was never written, and a block from the file's former use. It cuts tails that are torn
+ * over several blocks. After damage, the headers lead to the next records.
  */
 #include "log_fixture.h"
 
@@ -45,9 +45,9 @@ static void header_of(unsigned block, struct ll_log__block *b)
 
 /* ---- cases ---- */
 
-/* If a block's header says where the first record of the block begins, the record is there. A block
- * that lies within a longer record has no such place. _i 0: short records; 1: also records longer
- * than a block; 2: records that end at the ends of blocks. */
+/* If a block's header says where the first record of the block begins, a record begins there. A
+ * block that lies within a longer record has no such place. _i 0: short records; 1: also records
+ * longer than a block; 2: records that end at the ends of blocks. */
 START_TEST(headers)
 {
     const size_t lens[] = {333, 200000, 1000};
@@ -136,7 +136,7 @@ START_TEST(damaged_headers)
 }
 END_TEST
 
-/* A group over several blocks lacks a random subset of its sectors. */
+/* Of a group over several blocks, a random subset of the sectors was not written. */
 START_TEST(torn_blocks)
 {
     uint64_t random = 5 + (uint64_t)_i;
@@ -165,8 +165,8 @@ START_TEST(torn_blocks)
 }
 END_TEST
 
-/* A torn group lacks the header of one block, but no payload. Payload without its header is not
- * accepted. */
+/* Of a torn group, the header of one block was not written, but all payload was. The scan must not
+ * accept payload of a block whose header is missing. */
 START_TEST(payload_without_header)
 {
     char name[LL_LOG_NAME_SIZE];

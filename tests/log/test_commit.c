@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Group commit and poison. A commit without others beside it takes one write and one sync. Durable
- * records survive a power failure, other records may be lost. Every synced group ends with a seal
- * that states what was durable before it (LOG-3), and no group consists of seals alone. A failed
- * write or sync is final for every thread and is not tried again (LOG-4).
+ * Group commit and poison. A commit takes one write and one sync if no other thread commits at the
+ * time. Durable records survive a power failure, other records may be lost. Every synced group ends
+ * with a seal that states what was durable before it (LOG-3), and no group consists of seals alone.
+ * A failed write or sync is final for every thread and is not tried again (LOG-4).
  */
 #include "log_fixture.h"
 
@@ -88,7 +88,8 @@ START_TEST(written_and_durable)
     must(&f, ll_log_write(f.log, lsn, &f.err));
     crash_and_reopen(&f, FAULT_POWER);
     ck_assert_uint_eq(f.count, 2);
-    /* The force of a record that was written before: its group writes only a seal. */
+    /* A thread forces a record that was already written. The group of this force writes only a
+     * seal. */
     lsn = put(&f, 50);
     must(&f, ll_log_write(f.log, lsn, &f.err));
     force(&f);
@@ -112,7 +113,7 @@ static void *force_it(void *arg)
 }
 
 /* While a group is being synced, another thread writes later records. The sync of the group does
- * not make these durable. _i 1: the later write fails; then the group fails, too. */
+ * not make these durable. With _i 1 the later write fails, and so the group fails, too. */
 START_TEST(written_while_it_is_synced)
 {
     struct forcer w = {.err = LLADD_ERROR_INIT};
@@ -295,7 +296,8 @@ static void check_poisoned(lladd_lsn durable)
     ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_WRITES), 0); /* no write is tried again */
 }
 
-/* _i says what fails. 0: the write; 1: the sync; 2 to 4: a named point before or after them. */
+/* _i says what fails. 0: the write; 1: the sync; 2 to 4: a named point before or after the write or
+ * the sync. */
 START_TEST(poison)
 {
     const char *points[] = {"log.group.before_write", "log.group.before_sync",

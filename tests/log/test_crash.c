@@ -4,7 +4,7 @@
  * and reopens is crashed at every one of its device calls. The unsynced changes are all lost, all
  * kept, kept up to one of them, or lost at random and torn. After each crash every acknowledged
  * record is there. The log is a prefix of what was logged, in order and unchanged, and can be
- * continued. Then the same with crashes during the recovery from a crash.
+ * continued. Another test does the same with crashes during the recovery from a crash.
  */
 #include "log_fixture.h"
 

@@ -83,8 +83,8 @@ START_TEST(every_byte_below_the_watermark)
                 /* The damaged record begins in this file or in the previous one. */
                 ck_assert_uint_le(f.err.lsn.v, lsn);
                 check_names("log/");
-            } else if (rc) { /* the watermark does not cover the last group: of its damage only that
-                              * to a header is found */
+            } else if (rc) { /* the watermark does not cover the last group, so open finds only
+                              * damage to a header in it */
                 ck_assert_uint_lt(off, 64);
             }
             write_file(&f, name, off, old, n);
@@ -660,7 +660,8 @@ START_TEST(a_needed_record_in_a_damaged_segment)
 }
 END_TEST
 
-/* At damage, ll_log_cursor_follow fails. It does not go on with the next good record. */
+/* When ll_log_cursor_follow comes to damage, it fails. It does not go on with the next good
+ * record. */
 START_TEST(following_is_not_led_past_damage)
 {
     struct ll_log_cursor *c;

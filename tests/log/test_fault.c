@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The same workload (create, append, force, read, truncate, stop, open, crash, open) runs while the
- * n-th allocation or the n-th device call fails, once or from then on, for each n. It ends with a
- * code that tells the caller what to do, and nothing leaks. When the log is opened again without
- * failures, the durable records are there.
+ * The same workload (create, append, force, read, truncate, stop, open, crash, open) runs again and
+ * again, for each n. In each run the n-th allocation or device call fails, either alone or with all
+ * later ones. The workload ends with a code that tells the caller what to do, and nothing leaks.
+ * When the log is opened again without failures, the durable records are there.
  */
 #include "log_fixture.h"
 

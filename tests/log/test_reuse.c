@@ -77,8 +77,8 @@ static void crash(const struct circumstances *c, uint64_t seed)
     fault_device_capacity(f.fd, capacity);
 }
 
-/* The log writes a ring that is half full. So each ring is more than twice as large as the records
- * that are to be lost. */
+/* The log writes a ring that is half full. So that records can be lost, each ring is more than
+ * twice as large as these records. */
 static const size_t rings[] = {65536, 16384, 32768, 262144};
 
 /* Makes a log with ten durable records in its last segments, or in its only one. After these,

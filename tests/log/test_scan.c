@@ -54,8 +54,8 @@ static void append_some(unsigned n)
 
 /* ---- tails ---- */
 
-/* For each byte of the last group: from that byte on, the file has zeros (_i 0) or random bytes.
- * The log keeps the groups before the last one, and at most a prefix of the last one. */
+/* Each byte of the last group in turn: from that byte on, the file has zeros (_i 0) or random bytes
+ * (_i 1). The log keeps the groups before the last one, and at most a prefix of the last one. */
 START_TEST(torn_at_every_byte)
 {
     struct image image;
@@ -430,7 +430,8 @@ START_TEST(clean_end_is_checked)
     must(&f, ll_log_start(f.log, &f.err));
     ck_assert_uint_eq(ll_log_tail(f.log).v, f.start.end.v);
     ll_log_close(f.log);
-    /* With a later incarnation the log goes on in the segment, with an earlier one in another. */
+    /* If the incarnation that the caller passes is later than that of the segment, the log goes on
+     * in the segment. If it is earlier, the log goes on in another segment. */
     for (unsigned i = 0; i < 2; i++) {
         f.cfg.incarnation = i ? 0 : 9;
         must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Segment files. Each is larger than the one before, up to a maximum. Their space is allocated and
- * synced before use. After truncation they are used again or removed. A segment that cannot be made
- * is a resource error and changes nothing (LOG-4); the error at the byte limit can be retried. No
- * reader reads a segment that is being used again.
+ * Segment files. Each file is larger than the previous one, up to a maximum. Their space is
+ * allocated and synced before use. After truncation they are used again or removed. A segment that
+ * cannot be made is a resource error and changes nothing (LOG-4); the error at the byte limit can
+ * be retried. No reader reads a segment that is being used again.
  */
 #include "log_fixture.h"
 
@@ -199,7 +199,7 @@ START_TEST(truncation)
 }
 END_TEST
 
-/* Truncation stops at the durable end, whatever LSN it is given. */
+/* Truncation stops at the durable end, even if the caller passes a higher LSN. */
 START_TEST(truncation_stops_at_durable)
 {
     fixture_create(&f);

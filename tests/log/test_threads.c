@@ -222,8 +222,8 @@ START_TEST(commits)
 }
 END_TEST
 
-/* A clock that advances a millisecond at each reading. To the leader of a group it seems that
- * yielding takes too long, so the leader sleeps until the other committers are there or its time is
+/* A clock that advances a millisecond at each reading. So the leader of a group finds that yielding
+ * takes too long. Then the leader sleeps until the other committers have come, or until its time is
  * over. */
 static uint64_t strange_now(void *ctx)
 {
@@ -531,7 +531,8 @@ START_TEST(a_writer_hands_its_mutex_to_a_committer)
 }
 END_TEST
 
-/* A relaxed writer that waits for another's write returns before the sync of that write. */
+/* A thread that needs its record written, but not synced, waits for the write of another thread. It
+ * returns before the sync of that write. */
 START_TEST(writers_do_not_wait_for_syncs)
 {
     struct worker a = {.err = LLADD_ERROR_INIT}, b = a;

@@ -414,9 +414,9 @@ START_TEST(images_get_what_credit_there_is)
 }
 END_TEST
 
-/* Once the log has reached seven eighths of its limit, images get no credit, but updates do. So a
- * reader that evicts dirty pages leaves the last eighth to updates. _i & 1: the caller may wait;
- * _i & 2: two eighths are reserved for undo. */
+/* When the log has reached seven eighths of its limit, images get no more credit, but updates do.
+ * So a reader that evicts dirty pages leaves the last eighth of the log to updates. _i & 1: the
+ * caller may wait; _i & 2: two eighths are reserved for undo. */
 START_TEST(images_leave_the_last_eighth_of_the_limit)
 {
     enum { LIMIT = 16 * 4096, PART = LIMIT / 8 };

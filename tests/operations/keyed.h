@@ -20,7 +20,7 @@ enum keyed_kind { KEYED_HASH, KEYED_HASH_PHYSICAL, KEYED_BTREE, KEYED_KINDS };
 struct keyed {
     enum keyed_kind kind;
     struct lladd_hash *hash;
-    struct lladd_btree *tree; /* if the kind is KEYED_BTREE */
+    struct lladd_btree *tree; /* used if the kind is KEYED_BTREE */
 };
 
 struct keyed_stats {

@@ -35,8 +35,8 @@ struct fixture {
 };
 
 void fixture_init(struct fixture *, uint32_t page_size);
-/* For tests with many threads: starts the library's own threads, and has a larger cache and log
- * buffer. */
+/* Like fixture_init, for tests with many threads. Starts the library's own threads, and makes the
+ * cache and the log buffer larger. */
 void fixture_init_threads(struct fixture *);
 void fixture_free(struct fixture *);
 void fixture_open(struct fixture *);
@@ -63,22 +63,24 @@ uint64_t fixture_pages_used(struct fixture *);
 /* `validate` and `redo` for operations that are registered and never called. */
 bool fixture_any(struct lladd_view, enum lladd_span_kind, struct lladd_span);
 void fixture_nothing(struct lladd_page *, struct lladd_span);
-/* Ends a transaction: commits if rc is 0. If rc is an error or the commit fails, aborts, unless the
- * handle is poisoned. Returns 0 after a commit. Otherwise returns the error of the abort, or if the
- * abort has succeeded, the first error. */
+/* Ends a transaction: commits if rc is 0. If rc is an error, or if the commit fails, aborts the
+ * transaction, unless the handle is poisoned. Returns 0 after a commit. If the abort fails, returns
+ * its error. Otherwise returns rc or the error of the commit. */
 int fixture_end(struct lladd_txn *, int rc);
 /* A workload in steps. */
 struct fixture_steps {
     int n;
     void (*setup)(void);
     int (*step)(int i);
-    void (*unchanged)(int i);   /* asserts that step i, which has failed, has changed nothing */
-    void (*crashed)(int i);     /* the device has failed in step i: crashes, checks, closes */
-    void (*done)(uint64_t run); /* after all steps: checks, closes */
+    void (*unchanged)(int i);   /* called if step i has failed; asserts that the step has changed
+                                 * nothing */
+    void (*crashed)(int i);     /* called if the device has failed in step i; crashes, checks,
+                                 * closes */
+    void (*done)(uint64_t run); /* called after all steps; checks, closes */
 };
-/* Runs the workload once for each of its allocations; with `reads`, once for each of its reads. In
- * run n only the n-th of these calls fails. A step that returns the error is repeated. Returns how
- * many steps have failed. */
+/* Runs the workload once for each of its allocations or, if `reads` is true, once for each of its
+ * reads. In run n only the n-th of these calls fails. A step that returns the error is repeated.
+ * Returns how many steps have failed. */
 unsigned fixture_each_fails_once(struct fixture *, const struct fixture_steps *, bool reads);
 /* Runs the workload once for each call that writes. In each run the device fails from that call on.
  * Returns how many runs had a step that failed. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pages and extents. Allocation is part of the transaction. Freed pages are reused when no rollback
- * can need them any more, and not earlier. No page has two owners. Wrong calls are refused and
+ * Pages and extents. Allocation is part of the transaction. Freed pages are reused as soon as no
+ * rollback can need them, and not earlier. No page has two owners. Wrong calls are refused and
  * change nothing.
  */
 #include "op_fixture.h"
@@ -171,7 +171,7 @@ static struct lladd_txn *begin_relaxed(void)
 }
 
 /* Commits a transaction with relaxed durability. The commit becomes durable only by a later sync
- * that has another reason. kind 1: by lladd_commit_async. */
+ * that has another reason. With kind 1 the commit is made by lladd_commit_async. */
 static void commit_relaxed(struct lladd_txn *txn, int kind)
 {
     lladd_lsn lsn;
@@ -237,7 +237,7 @@ START_TEST(relaxed_commits_give_blobs_back)
 END_TEST
 
 /* The device has room for little more than two extents. So each allocation needs pages that an
- * earlier commit has freed, and for this a sync that makes that commit durable. */
+ * earlier commit has freed. To use these, it needs a sync that makes that commit durable. */
 START_TEST(no_space_is_reported_if_no_commit_is_pending)
 {
     lladd_pageno live = {0};

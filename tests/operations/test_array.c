@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Arrays. Elements at the ends of pages, ranges, and zeros where nothing was written. The length
- * after rollbacks, to savepoints too. Pages that are freed. Arrays that are created or destroyed by
- * a transaction that rolls back. Wrong calls, which change nothing. A failure of each memory
- * allocation. Random calls, compared with an array in memory.
+ * after rollbacks, also after those to savepoints. Pages that are freed. Arrays that are created or
+ * destroyed by a transaction that rolls back. Wrong calls, which change nothing. A failure of each
+ * memory allocation. Random calls, compared with an array in memory.
  */
 #include "op_fixture.h"
 
@@ -77,7 +77,7 @@ static void check_whole(struct lladd_array *a)
 
 /* ---- a hostile page -------------------------------------------------------------------------- */
 
-/* The root page counts more formatted pages than the array has. */
+/* The root page says that more pages are formatted than the array has. */
 START_TEST(formatted_pages_that_are_not_there_are_noticed)
 {
     lladd_pageno root = create(8, 100000);
@@ -478,8 +478,8 @@ START_TEST(a_rollback_restores_a_destroyed_array)
     ok(txn, lladd_array_destroy(txn, root));
     commit(txn);
     ck_assert_uint_eq(fixture_pages_used(&b), 0);
-    /* Other transactions get the pages of the array. Calls with an old handle are refused, whatever
-     * the root page contains now. */
+    /* After the array was destroyed, other transactions get its pages. Calls with an old handle of
+     * the array are refused, whatever its former root page contains now. */
     for (int i = 0; i < 40; i++) {
         lladd_pageno fresh = create(4, 100);
         other = open_array(fresh);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The undo reserve of an open transaction covers what its rollback can log (REC-3), and little
- * more. After one small change of a structure the reserve is at most three times what the rollback
- * logs. Each row of the table `cases` is one small change.
+ * The undo reserve of an open transaction is large enough for all that its rollback can log
+ * (REC-3), and only a little larger. After one small change of a structure the reserve is at most
+ * three times what the rollback logs. Each row of the table `cases` is one small change.
  */
 #include "op_fixture.h"
 
@@ -272,7 +272,7 @@ static void put_managed(struct lladd_txn *txn)
 static const struct {
     const char *name;
     void (*make)(struct lladd_txn *);
-    void (*open)(void); /* after the commit of `make`; nullable */
+    void (*open)(void); /* called after the commit of `make`; may be NULL */
     void (*change)(struct lladd_txn *);
 } cases[] = {
     {"bytes", make_page, NULL, set_bytes},

@@ -2,8 +2,8 @@
 /*
  * Blobs. Sizes around every boundary, ranges, appends, zeros that are not stored, lengths near
  * 2^48. Readers see no difference between contents that are logged and contents that are not. After
- * a crash or a rollback, to a savepoint too, a blob has its old contents or its new ones. Every
- * page is freed. A call that fails has changed nothing.
+ * a crash or a rollback, also one to a savepoint, a blob has either its old contents or its new
+ * ones. Every page is freed. A call that fails has changed nothing.
  */
 #include "op_fixture.h"
 
@@ -206,7 +206,8 @@ START_TEST(appending_does_not_copy_the_blob)
         ok(txn, lladd_blob_append(txn, root, want + len, 1000));
     commit(txn);
     ok_db(&b, lladd_stats_get(b.db, &after));
-    /* New pages are logged with their contents, old pages with new bytes and old bytes (zeros). */
+    /* For a new page the log gets its contents. For an old page the log gets the new bytes and the
+     * old bytes, which are zeros. */
     ck_assert_uint_lt(after.log_bytes - before.log_bytes, 2 * 200000 + 200 * 220);
     is(root, want, 200000);
     free(want);
@@ -431,8 +432,8 @@ START_TEST(a_destroyed_blob_is_refused)
 }
 END_TEST
 
-/* A page of the blob is free, or (_i) belongs to another structure. The check must find this. In
- * the second case a read must find it, too. */
+/* A page of the blob is free (_i 0), or belongs to another structure (_i 1). The check must find
+ * both. A read must find the second. */
 START_TEST(a_foreign_page_is_noticed)
 {
     setup_sized(4096);

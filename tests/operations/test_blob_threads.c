@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Blobs and threads. In one test each thread has a blob of its own, logged or written in bulk, and
- * commits or rolls back. In the other test threads read one blob while a writer replaces, truncates
- * and extends it. All bytes that a reader gets from one page must belong to one version of the
- * page. Runs under TSan.
+ * Blobs and threads. In the first test, each thread creates and replaces a blob of its own, and
+ * commits or rolls back. In the second test, one thread replaces, truncates and extends a blob, and
+ * the other threads read this blob. All bytes that a reader gets from one page must belong to one
+ * version of the page. Runs under TSan.
  */
 #include "op_fixture.h"
 
@@ -65,8 +65,8 @@ static void filled_with(lladd_pageno root, size_t len, unsigned char letter)
     free(p);
 }
 
-/* Repeats a call that returns LLADD_BUSY: another thread still reads an old copy of a page that the
- * call allocates again. */
+/* Repeats `call` as long as it returns LLADD_BUSY. It does so while another thread reads an old
+ * copy of a page that the call wants to allocate. */
 #define again(txn, call) \
     do { \
         int again_rc; \
@@ -130,8 +130,8 @@ START_TEST(each_thread_has_a_blob)
 }
 END_TEST
 
-/* One thread changes the shared blob. All bytes of the blob are one letter, except zeros after a
- * truncation. */
+/* Changes the shared blob; only one thread does this. All bytes of the blob are the same letter, or
+ * zeros after a truncation. */
 static void change_shared(struct worker *w)
 {
     static unsigned char bytes[150000];
@@ -153,8 +153,8 @@ static void change_shared(struct worker *w)
     lladd_atomic_store32(&writing, 0);
 }
 
-/* Worker 0 changes the blob, the others read it. The bytes read from one page must be one letter,
- * followed by zeros or by nothing. */
+/* Worker 0 changes the blob, and the other workers read it. The bytes that a reader gets from one
+ * page must all be the same letter, or that letter and then zeros. */
 static void *read_shared(void *arg)
 {
     struct worker *w = arg;

@@ -224,9 +224,10 @@ START_TEST(a_tree_in_use_is_not_destroyed)
 }
 END_TEST
 
-/* A destruction that will be refused owns the tree for a moment; the test sets the owner itself.
- * Meanwhile a transaction that has changed the tree can change it again. A transaction that has not
- * changed it gets LLADD_BUSY and does not count as a changer; later it can change the tree. */
+/* A destruction that is refused later owns the tree for a moment. (The test sets the owner itself.)
+ * During this moment, a transaction that has already changed the tree can change it again. A
+ * transaction that has not changed the tree yet gets LLADD_BUSY; this call does not count as a
+ * change, and the transaction can change the tree later. */
 START_TEST(a_refused_destruction_disturbs_no_other_transaction)
 {
     make(0, 0);
@@ -392,7 +393,8 @@ static void insert_rows(struct lladd_txn *txn, uint32_t from, uint32_t n)
     ck_assert_uint_eq(done, n);
 }
 
-/* Asserts that an insertion of the rows from `from` on returns `code` at its row number `at`. */
+/* Inserts the rows from `from` on by one call. Asserts that the call stops at its row number `at`
+ * and returns `code`. */
 static void stops(struct lladd_txn *txn, uint32_t from, int code, size_t at)
 {
     size_t done = 0;
@@ -462,8 +464,8 @@ START_TEST(the_log_names_each_of_many_keys)
 END_TEST
 
 /* One transaction inserts rows between those of another transaction, which then splits the same
- * leaves and commits. The rows of the first transaction are rolled back by an abort or (_i) after a
- * crash. */
+ * leaves and commits. The rows of the first transaction are rolled back by an abort (_i 0) or after
+ * a crash (_i 1). */
 START_TEST(many_rows_are_rolled_back)
 {
     make(4, 0);
@@ -516,8 +518,8 @@ static void filled(const struct lladd_op *op, const struct lladd_page *from, str
     ck_assert(!op->validate(v, LLADD_SPAN_REDO, lladd_span_of(redo, len - 1)));
 }
 
-/* Both versions of the record `fill` make the same node, also of ghosts and of values with unused
- * room. The records `put` and `insert` make the same change. */
+/* Both versions of the record `fill` make the same node, even if the rows have ghosts or values
+ * with unused room. The records `put` and `insert` make the same change. */
 START_TEST(old_and_new_records_do_the_same)
 {
     static unsigned char a_bytes[4096], b_bytes[4096], c_bytes[4096];
@@ -616,9 +618,10 @@ static int check_with(lladd_pageno page, uint32_t at, uint64_t number)
     return rc;
 }
 
-/* A leaf and the root page name a spare page. The test replaces the name by that of a page of
- * another tree, of the leaf or root page itself, of the root page, and of a free page. Then two
- * rows name the same blob. The check must find each of these errors. */
+/* A leaf and the root page each contain the number of a spare page. The test replaces this number,
+ * in turn, by that of a page of another tree, of the leaf or root page itself, of the root page,
+ * and of a free page. Then it lets two rows name the same blob. The check must find each of these
+ * errors. */
 START_TEST(references_to_wrong_pages_are_found)
 {
     static const char value[5000];
@@ -687,8 +690,8 @@ START_TEST(an_old_top_node_is_replaced)
 }
 END_TEST
 
-/* An application's compensation that puts rows, so that nodes split while a transaction rolls back.
- * All log space that the compensation needs is reserved (REC-3). */
+/* An application's compensation puts rows, so nodes split while a transaction rolls back. All log
+ * space that the compensation needs is reserved (REC-3). */
 enum { SPLITTERS = 300, ROW_BYTES = 150 };
 
 static int puts_rows(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
@@ -798,8 +801,8 @@ START_TEST(an_image_of_a_damaged_node_is_refused)
 END_TEST
 
 /* Each value contains bytes that look like an entry with the row's own key. The test changes one
- * slot after the other so that it names these bytes. The keys are still in order, so the check must
- * notice that the slot names no first byte of an entry. _i chooses the page size. */
+ * slot after the other to name these bytes. The keys stay in order. So the check must notice that
+ * the slot does not name the first byte of an entry. _i chooses the page size. */
 START_TEST(each_slot_names_the_first_byte_of_an_entry)
 {
     uint32_t size = 4096u << 2 * _i, slots = 0;

@@ -171,7 +171,7 @@ static void change(struct lladd_txn *txn)
         insert(txn, i, 5); /* replaces ghosts */
 }
 
-/* Makes the changes of `change` in the expected rows. */
+/* Changes the expected rows as `change` changes the tree. */
 static void changed(void)
 {
     for (unsigned i = 1; i < SMALL; i += 2)

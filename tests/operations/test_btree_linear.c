@@ -2,8 +2,8 @@
 /*
  * B+trees are linearizable: each lookup sees the state of the key at one moment between its call
  * and its return. A tree is linearizable if this holds for each of its keys. One thread changes a
- * key, in transactions that commit or roll back. Other threads look the key up, and meet it or miss
- * it with a cursor, in both directions, while leaves split around it. The threads note when each
+ * key, in transactions that commit or roll back. Other threads look the key up, and walk past it
+ * with a cursor in both directions, while leaves split around the key. The threads note when each
  * call began and ended. Afterwards the notes are checked. Runs under TSan.
  */
 #include "op_fixture.h"
@@ -20,9 +20,9 @@ static struct lladd_btree *tree;
 static uint64_t clock_now;
 static uint32_t writing;
 
-/* The states of a key, in their order. `number` tells the values of a key apart; 0: there is no
- * row. The key entered the state at a moment between `begin` and `end`. A rollback repeats an older
- * state. */
+/* The states of a key, in their order. Each value of a key has another `number`; with number 0
+ * there is no row. The key entered the state at a moment between `begin` and `end`. A rollback
+ * repeats an older state. */
 struct state {
     uint32_t number;
     uint64_t begin, end;
@@ -180,7 +180,7 @@ static void look_up(struct worker *w, uint32_t k)
     note(w, k, rc ? 0 : number_of(k, value, len), begin, end);
 }
 
-/* A move from one key to another has seen that there is no row between them. */
+/* A move of a cursor from one key to another one has seen that no key between them has a row. */
 static void note_missed(struct worker *w, int from, int to, uint64_t begin, uint64_t end)
 {
     int step = from < to ? 1 : -1;
@@ -237,9 +237,10 @@ static int by_key_and_begin(const void *x, const void *y)
                             : (a->begin > c->begin) - (a->begin < c->begin);
 }
 
-/* Is there an order of all changes and looks of a key, in which each of them is at a moment of its
- * call? Gives each look the earliest state that it can have seen. This state is at least as new as
- * the states of all changes and looks that ended before the look began. */
+/* Returns true if all changes and looks of a key can be put in one order, in which each takes place
+ * at a moment during its call. For this, gives each look the earliest state that it can have seen.
+ * This state is at least as new as the states of all changes and looks that ended before the look
+ * began. */
 static bool in_order(const struct history *h, const struct look *looks, size_t n)
 {
     size_t *seen = calloc(n + 1, sizeof *seen);

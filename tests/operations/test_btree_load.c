@@ -101,7 +101,8 @@ static void open_tree(void)
     ok_db(&b, lladd_btree_open(b.db, root, &tree, &b.err));
 }
 
-/* Asserts that the tree has exactly the loaded rows, and with `more` those between them. */
+/* Asserts that the tree has exactly the loaded rows; if `more` is true, also the rows between
+ * them. */
 static void compare(bool more)
 {
     static unsigned char key[LONGEST], value[LONGEST];
@@ -187,9 +188,10 @@ START_TEST(trees_of_every_shape)
 }
 END_TEST
 
-/* A merge has log space for the images of pages that no record has changed since the load: of the
- * parent and of the left leaf. A full leaf has 143 rows. One transaction removes the rows of each
- * tenth leaf. A second one removes the rows of other leaves, and leaves are merged. */
+/* A merge may need the images of two pages that no record has changed since the load: the parent
+ * and the left leaf. It has log space for these images. A full leaf has 143 rows. One transaction
+ * removes the rows of each tenth leaf. A second one removes the rows of other leaves, and leaves
+ * are merged. */
 START_TEST(loaded_leaves_are_merged)
 {
     static const struct shape s = {4096, 8, 8, 24000, 0, 0, 0, 0};
@@ -496,7 +498,7 @@ static void crashed(int i)
     done(0);
 }
 
-/* As `step`, but does not assert that the loader can be discarded, since the handle may be
+/* Like `step`, but does not assert that the loader can be discarded, since the handle may be
  * poisoned. */
 static int load_quietly(int i)
 {

@@ -111,7 +111,8 @@ static uint64_t nodes(const struct lladd_btree_stats *s)
 
 enum { ROWS = 4000 };
 
-/* The i-th key that is removed: ascending, descending, from both ends, or mixed. */
+/* Returns the i-th key to be removed. The order of the keys is ascending, descending, from both
+ * ends, or mixed. */
 static uint32_t nth(int how, uint32_t i)
 {
     switch (how) {
@@ -126,8 +127,8 @@ static uint32_t nth(int how, uint32_t i)
     }
 }
 
-/* Removes all rows, some in each transaction; then fills the tree again. _i: the order; + 4: with
- * keys of 400 bytes, so that the tree has more levels. */
+/* Removes all rows, some in each transaction, and then fills the tree again. _i % 4 is the order.
+ * From _i 4 on the keys have 400 bytes, so that the tree has more levels. */
 START_TEST(all_rows_in_any_order)
 {
     make(_i / 4 ? 400 : KEY);
@@ -200,8 +201,8 @@ START_TEST(few_rows_remain)
 }
 END_TEST
 
-/* A queue: rows are added at one end of the tree and removed at the other end. _i: keys of 8 or 900
- * bytes; with the long ones fewer rows and children fit into a node. */
+/* A queue: rows are added at one end of the tree and removed at the other end. _i 0: keys of 8
+ * bytes; 1: keys of 900 bytes, so that fewer rows and children fit into a node. */
 START_TEST(a_queue_of_rows_stays_small)
 {
     enum { WINDOW = 400, STEP = 20 };
@@ -230,7 +231,7 @@ START_TEST(a_queue_of_rows_stays_small)
 END_TEST
 
 /* One to three rows at the end of the tree are inserted and removed again and again. The tree must
- * not split and merge each time. */
+ * not split and merge in every round. */
 START_TEST(few_rows_do_not_split_and_merge_each_time)
 {
     make(KEY);
@@ -248,8 +249,8 @@ END_TEST
 
 /* ---- open transactions ----------------------------------------------------------------------- */
 
-/* While a transaction that has removed rows is open, their leaves stay. _i: it commits, rolls back,
- * or is open at a crash. */
+/* While a transaction that has removed rows is open, their leaves stay. _i: the transaction
+ * commits, rolls back, or is open at a crash. */
 START_TEST(reserved_rows_keep_their_leaf)
 {
     make(KEY);
@@ -444,7 +445,7 @@ START_TEST(a_destroyed_tree_frees_its_free_pages)
 }
 END_TEST
 
-/* A list of free pages that is damaged is found, and no page of it is used. */
+/* Damage to the list of free pages is found, and no page of a damaged list is used. */
 START_TEST(damage_to_the_free_list)
 {
     unsigned char open[1] = {0}, count[1] = {1};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * B+trees compared with an array. In each round two transactions take turns; one changes the even
- * keys, the other one the odd keys, so that each of them splits leaves with rows of the other one.
- * They insert, replace and remove, sometimes almost all rows, so that leaves are merged; each
- * commits, rolls back, rolls back to a savepoint, or is open at a crash. Pages have 4 to 64 KiB,
- * keys 2 to about 1000 bytes, values 0 bytes to some pages.
+ * B+trees compared with an array. In each round two transactions take turns. One changes the even
+ * keys and the other one the odd keys, so that each splits leaves with rows of the other. They
+ * insert, replace and remove rows. Sometimes they remove almost all rows, so that leaves are
+ * merged. Each transaction commits, rolls back, rolls back to a savepoint, or is open at a crash.
+ * Pages have 4 to 64 KiB, keys 2 to about 1000 bytes, values 0 bytes to some pages.
  */
 #include "op_fixture.h"
 
@@ -114,8 +114,8 @@ static void compare_row(struct lladd_btree_cursor *c, uint32_t k)
     ck_assert(value_is.len == 0 || memcmp(value_is.data, want, value_is.len) == 0);
 }
 
-/* up: the place in `order` of the first present key from place i on, or KEYS. down: that of the
- * last present key up to place i, or -1. */
+/* With `up`, returns the place in `order` of the first present key from place i on, or KEYS.
+ * Otherwise returns the place of the last present key up to place i, or -1. */
 static int up(int i)
 {
     while (i < KEYS && !now.version[order[i]])

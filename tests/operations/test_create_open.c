@@ -196,7 +196,7 @@ START_TEST(a_handle_is_refused_after_its_root_page_is_reused)
 }
 END_TEST
 
-/* The n-th memory allocation fails: the call must return both a structure and a handle, or
+/* The n-th memory allocation fails. The call must return either both a structure and a handle, or
  * neither. */
 START_TEST(without_memory_there_is_neither_structure_nor_handle)
 {

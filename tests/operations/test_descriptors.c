@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Rules for all built-in operations. Their descriptors are complete, they have the ids of the order
- * of registration, and tools can print their records. For random bytes in a record or a page,
+ * Rules for all built-in operations. Their descriptors are complete. Their ids follow from the
+ * order of registration. Tools can print their records. For random bytes in a record or a page,
  * either `validate` refuses the bytes (OP-7), or redo and undo access only the page and do not
  * change its header. On a valid page they keep the invariant of the page type.
  */
@@ -46,7 +46,8 @@ static const struct lladd_page_type *const *all_types(void)
     return types_of_all;
 }
 
-/* Returns the page type of an operation; NULL if it applies to pages of any type, or to no page. */
+/* Returns the page type of an operation, or NULL if the operation applies to pages of any type or
+ * to no page. */
 static const struct lladd_page_type *type_of(const struct lladd_op *op)
 {
     const struct lladd_page_type *const *types = all_types();

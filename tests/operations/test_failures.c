@@ -45,7 +45,7 @@ static void setup(void)
             return try_rc; \
     } while (0)
 
-/* The changes of one transaction; it rolls some of them back. */
+/* Makes the changes of one transaction, and rolls some of them back to a savepoint. */
 static int change(struct lladd_txn *txn, struct lladd_heap *heap, int i)
 {
     static unsigned char big[4000], raw[2 * 4096];

@@ -152,9 +152,9 @@ START_TEST(siphash_is_siphash)
 }
 END_TEST
 
-/* ll_siphash_bits returns one bit of the hash of each of up to 64 keys. The bits must be those of
- * the hashes that are computed one by one: for each length of keys, for each bit, and for numbers
- * of keys that do not fill the last vector. */
+/* ll_siphash_bits returns one bit of the hash of each of up to 64 keys. These must be the bits of
+ * the hashes that are computed one by one. The test tries each length of keys, each bit, and
+ * numbers of keys that do not fill the last vector. */
 START_TEST(hashes_of_many_keys_are_those_of_each_key)
 {
     unsigned char bytes[16];
@@ -332,7 +332,7 @@ static int copy(void *ctx, struct lladd_span value)
     return 0;
 }
 
-/* Keys and values with lengths around the longest that is stored on the page, 1000 bytes, and
+/* Keys and values with lengths around 1000 bytes, which is the longest that a page stores, and
  * longer ones. Long ones are stored in blobs; the test checks the number of blobs. */
 START_TEST(long_keys_and_values_are_blobs)
 {
@@ -594,7 +594,7 @@ START_TEST(the_undo_reserve_is_what_a_rollback_writes)
     unsigned char value[900] = {0};
     struct lladd_stats before = {.struct_size = sizeof before}, full = before, after = before;
     fixture_close(&b);
-    b.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* no page images: the undo reserve has none */
+    b.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* no images, for which the reserve has no room */
     fixture_open(&b);
     make(_i % 2 ? 8 : 0, _i % 2 ? len : 0);
     struct lladd_txn *txn = fixture_begin(&b);

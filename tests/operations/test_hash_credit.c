@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Log credit and threads. Many threads fill a new hash table. The log buffer has room for the log
- * credit of only a few of them. An insertion may split the table or rebuild a chain. For this its
- * thread takes log credit and the mutex `shape` of the table. If a thread kept credit while it
- * waits for the mutex, the holder of the mutex could wait for that credit, and the test would not
- * end. Runs under TSan.
+ * credit of only a few of them.
+ *
+ * An insertion may split the table or rebuild a chain. A thread that does so takes log credit, and
+ * the table's mutex `shape`. The thread must not hold credit while it waits for the mutex.
+ * Otherwise the holder of the mutex could wait for that credit, neither thread could go on, and the
+ * test would not end. Runs under TSan.
  */
 #include "op_fixture.h"
 
@@ -14,8 +16,11 @@
 
 enum { MOST = 256 };
 
-/* The smallest log buffer that allows a rebuild, with 32 threads and with 256; then the largest
- * pages with the default buffer (ring 0). keys: the number of keys that each thread puts. */
+/* The first two cases have the smallest log buffer that allows a rebuild. The last case has the
+ * largest pages, and the default log buffer (`ring` 0).
+ * - ring: the size of the log buffer, in bytes.
+ * - threads: the number of threads.
+ * - keys: the number of keys that each thread inserts. */
 static const struct {
     uint64_t ring;
     uint32_t page_size;
@@ -31,7 +36,8 @@ struct worker {
     unsigned id;
 };
 
-/* Check's assertions leave a test by longjmp, which only the test's own thread may do. */
+/* Ends the program if the condition does not hold. The threads cannot use the assertions of Check
+ * for this: these leave a test by longjmp, which only the thread that runs the test may do. */
 static void sure(bool condition, const char *what)
 {
     if (condition)
@@ -62,7 +68,7 @@ START_TEST(threads_fill_a_table_with_a_small_log_buffer)
     uint64_t count;
     keys = cases[_i].keys;
 #ifdef LL_TEST_INSTRUMENTED
-    keys /= 10; /* enough, since a deadlock would occur at the first split */
+    keys /= 10; /* enough: a deadlock would come at the first split */
 #endif
     fixture_init(&b, cases[_i].page_size);
     b.options.flags = 0;

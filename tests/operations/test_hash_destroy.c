@@ -122,7 +122,7 @@ START_TEST(each_step_frees_about_so_many_pages)
         uint64_t had = used();
         left = step(pages);
         ck_assert_uint_lt(used(), had);              /* the step has freed a page */
-        ck_assert_uint_le(had - used(), pages + 30); /* 30 more for the blobs of a bucket */
+        ck_assert_uint_le(had - used(), pages + 30); /* 30 more pages for the blobs of a bucket */
         ck_assert(left == 0 || left <= last);
         last = left;
         steps++;
@@ -225,7 +225,7 @@ END_TEST
 
 /* ---- bounds ---------------------------------------------------------------------------------- */
 
-/* Three values have almost all pages of the table. */
+/* Three values take almost all pages of the table. */
 START_TEST(a_long_value_is_freed_in_steps)
 {
     enum { LONG = 4000000, PAGES = 50 };
@@ -271,8 +271,9 @@ START_TEST(a_long_value_is_freed_in_steps)
 }
 END_TEST
 
-/* The last step of a bucket frees more pages than asked for, because some can be freed only
- * together with the bucket's first page. The long values must still be freed in steps. */
+/* The last step of a bucket frees more pages than the caller asked for, because some pages can be
+ * freed only together with the bucket's first page. The long values must still be freed in several
+ * steps. */
 START_TEST(a_step_smaller_than_its_bucket)
 {
     enum { LONG = 400000 };
@@ -379,9 +380,10 @@ static void create_in_vain(struct lladd_txn *txn, unsigned times)
     }
 }
 
-/* Two transactions are prepared. The first one has created `_i` + 1 tables and rolled that back;
- * the second one has done the same with `_i` tables. Then the second one has created a table. If
- * `_i` is 2 or more, the first one has, too. The new tables may have the pages of earlier ones. */
+/* Two transactions are prepared. The first one has `_i` + 1 times created a table and undone this
+ * by a rollback to a savepoint. The second one has done the same `_i` times, and has then created a
+ * table. If `_i` is 2 or more, the first one has created a table, too. The new tables may have the
+ * pages of earlier ones. */
 START_TEST(tables_created_in_doubt)
 {
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
@@ -512,7 +514,8 @@ static void reuse(lladd_pageno page)
 }
 
 /* A rollback to a savepoint that was set after the destruction does not undo the destruction. A
- * handle that was opened before must not read the former root page. _i: some steps come first. */
+ * handle that was opened before the destruction must not read the former root page. With _i 1 some
+ * steps of destruction come first. */
 START_TEST(a_table_stays_destroyed_after_a_rollback_to_a_later_savepoint)
 {
     const bool in_steps = _i;
@@ -565,7 +568,8 @@ END_TEST
 
 /* ---- transactions in doubt ------------------------------------------------------------------- */
 
-/* Invalid contents of a prepare record: it is truncated, or claims more tables than it names. */
+/* Invalid contents of a prepare record: the record is truncated, or states a larger number of
+ * tables than it names. */
 START_TEST(an_invalid_prepare_record_is_refused)
 {
     const struct lladd_participant *p = ll_hash__extension.participants[0];

@@ -61,8 +61,8 @@ static int take(struct lladd_txn *txn, unsigned i)
 
 enum action { REPLACE, LENGTHEN, SHORTEN, TAKE_AND_PUT, ROLL_BACK, LEAVE_OPEN, ACTIONS };
 
-/* The value that the writer changes is so long that some of its pages are found by an index page.
- * To find these, the reader reads the root page again. */
+/* The writer changes a value that is so long that an index page lists some of its pages. To find
+ * these pages, the reader reads the root page again. */
 enum { LONG = 140000, OTHER = 20000 };
 
 /* The length that the writer's value has in each action. */
@@ -297,7 +297,8 @@ static uint32_t writing;
 static size_t lengths; /* 0: all values have one length, so that an element can get the same
                         * reference to a blob again */
 
-/* Is this a whole value? All its bytes are one letter, and its length fits the letter. */
+/* Returns true if this is a whole value: all its bytes are the same letter, and its length is the
+ * one for this letter. */
 static bool is_any_value(const unsigned char *p, size_t len)
 {
     return one_letter(p, len, p[0]) && len == 6000 + (lengths ? (size_t)p[0] * lengths : 0);

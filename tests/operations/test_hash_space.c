@@ -29,11 +29,13 @@ static void teardown(void)
 
 /* A table and its contents. */
 struct load {
-    /* key_size: 8, or 0 for a table with keys and values of any length (the keys have 8 bytes).
-     * shortest, longest: lengths of the values. */
+    /* - key_size: 8, or 0 for a table with keys and values of any length. (The keys have 8 bytes in
+     * both.)
+     * - shortest, longest: the lengths of the values. */
     uint32_t key_size, shortest, longest;
-    /* per_txn: changes per transaction. overwritten: one in this many changes of existing elements
-     * is a put, and the others are removals; 0: all are removals. */
+    /* - per_txn: the number of changes in each transaction.
+     * - overwritten: of the changes of existing elements, one in this many is a put, and the others
+     *   are removals. With 0 all are removals. */
     unsigned per_txn, overwritten;
     unsigned ghosts;       /* the table may have this many ghosts for each 100 elements */
     uint32_t length[KEYS]; /* 1 + the length of the value; 0: the key is absent */

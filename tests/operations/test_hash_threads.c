@@ -130,9 +130,9 @@ static void abort_meanwhile(struct lladd_txn *txn)
 }
 
 /* Two splits are undone physically while a thread looks a key up. The thread has read the number of
- * buckets from the root page before the undo, and reads a bucket after the undo. If the old number
- * stayed in memory, keys would go to a bucket that does not exist, or (_i) the next split would
- * split the wrong bucket. */
+ * buckets from the root page before the undo, and reads a bucket after the undo. The old number
+ * must not stay in memory. Otherwise keys would go to a bucket that does not exist (_i 0), or the
+ * next split would split the wrong bucket (_i 1). */
 START_TEST(a_number_of_buckets_that_is_out_of_date_is_read_again)
 {
     lladd_savepoint_id now;

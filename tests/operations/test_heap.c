@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Heaps. A record keeps its id each time it moves. A walk meets each record exactly once. Records
- * have the contents of the last commit. The rollback of a transaction leaves the pages that it has
- * added to a heap, but frees all pages of a heap that it has created. Room of deleted records is
- * reused. Wrong calls are refused.
+ * have the contents of the last commit. When a transaction rolls back, the pages that it has added
+ * to a heap stay in the heap. If it has created a heap, all pages of this heap are freed. Room of
+ * deleted records is reused. Wrong calls are refused.
  */
 #include "history.h"
 
@@ -181,7 +181,7 @@ START_TEST(a_record_that_outgrows_its_page_keeps_its_id)
     crash();
     expect(r, 'R', 3000);
     txn = fixture_begin(&b);
-    set(txn, r, 'S', 3500); /* stays on the page to which it has moved */
+    set(txn, r, 'S', 3500); /* the record stays on the page to which it has moved */
     expect(r, 'S', 3500);
     set(txn, r, 's', 5);
     expect(r, 's', 5);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reservations, here called holds. A resource that an owner has reserved stays reserved until that
- * owner releases its reservation, whatever other owners do. The reservations in a prepare record
+ * Reservations, here called holds. A resource that an owner has reserved stays reserved until this
+ * owner releases the reservation, whatever other owners do. The reservations in a prepare record
  * can be read back. A lack of memory loses no reservation.
  */
 #include "op_fixture.h"

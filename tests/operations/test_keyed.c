@@ -46,7 +46,7 @@ START_TEST(a_commit_of_nothing_leaves_the_structure_free)
     make((enum keyed_kind)(_i % KEYED_KINDS));
     struct lladd_txn *txn = begin_relaxed(durability);
     ok(txn, keyed_put(txn, &keyed, "a", 1, "1", 1));
-    commit(txn); /* not durable, so the commit that follows is not durable either */
+    commit(txn); /* this commit is not durable, so neither is the next one */
     txn = begin_relaxed(durability);
     change_nothing(txn);
     commit(txn);

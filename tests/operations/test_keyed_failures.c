@@ -213,8 +213,8 @@ static bool end(struct lladd_txn *txn, bool keep)
 
 /* The transactions. The structure grows, shrinks in several transactions (removed rows take room
  * until their transaction has ended), and grows again. Each transaction puts (`put`) or removes
- * keys `from` to `to` - 1. Then it removes or puts keys `again_from` to `again_to` - 1, and rolls
- * these changes back to a savepoint. It commits if `keep`. */
+ * keys `from` to `to` - 1. Then it does the opposite with the keys `again_from` to `again_to` - 1,
+ * and undoes this by a rollback to a savepoint. It commits if `keep` is true. */
 static const struct {
     uint32_t from, to, again_from, again_to;
     bool put, keep;
@@ -353,7 +353,7 @@ START_TEST(without_failures)
 }
 END_TEST
 
-/* every_nth tries each n up to EACH_TO, and some larger ones. */
+/* every_nth tries each n up to EACH_TO, and some larger n. */
 #ifdef LL_TEST_INSTRUMENTED
 enum { EACH_TO = 4 };
 #else
@@ -429,16 +429,20 @@ static void abort_without_memory(struct lladd_txn *txn)
     ck_assert_msg(rc == 0, "%s", b.err.message);
 }
 
-/* Returns a shape with logical undo. Bit 0 of i: any lengths; bit 4: a B+tree. */
+/* Returns a shape with logical undo. If bit 0 of i is set, it has keys and values of any length; if
+ * bit 4 is set, it is a B+tree. */
 static int logical_shape(int i)
 {
     return i % 2 + 2 * (i & 16 ? KEYED_BTREE : KEYED_HASH);
 }
 
 /* Aborts a transaction that was prepared before the database was closed and opened again, while the
- * structure is not open (REC-3). _i: bit 0, keys and values of any length; bit 1, a power failure
- * instead of the close; bit 2, recovery is instant; bit 3, the transaction has also destroyed the
- * structure; bit 4, a B+tree. */
+ * structure is not open (REC-3). The bits of _i:
+ * - bit 0: keys and values have any length;
+ * - bit 1: a power failure takes the place of the close;
+ * - bit 2: recovery is instant;
+ * - bit 3: the transaction has also destroyed the structure;
+ * - bit 4: the structure is a B+tree. */
 START_TEST(an_abort_of_what_is_in_doubt_needs_no_memory)
 {
     struct lladd_gid gid = fixture_gid("doubt");

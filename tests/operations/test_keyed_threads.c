@@ -3,10 +3,13 @@
  * Hash tables, B+trees and threads. 2, 8 and 64 threads insert, look up, replace and remove keys of
  * their own, which are spread over the whole structure, and commit or roll back. Meanwhile buckets,
  * leaves and inner nodes split. Some rows stay unchanged. One more thread looks the unchanged rows
- * up, and must find each. Another thread walks through the structure, and must meet each unchanged
- * row exactly once. Through a tree it walks in both directions, and must meet the rows in order. In
- * another test the threads' rows move upward through a tree, so that leaves become empty and are
- * merged, and their pages are used again. Runs under TSan.
+ * up, and must find each of them. Another thread walks through the structure, and must meet each
+ * unchanged row exactly once. Through a tree this thread walks in both directions, and must meet
+ * the rows in order.
+ *
+ * In another test, the threads insert rows with ever larger keys into a tree, and remove those with
+ * the smallest keys. So leaves become empty and are merged, and their pages are used again. Runs
+ * under TSan.
  */
 #include "keyed.h"
 #include "op_fixture.h"
@@ -256,8 +259,9 @@ static void *look_up(void *arg)
     return NULL;
 }
 
-/* Starts n threads that run `what`, one that walks, and one that looks rows up or, beside move_up,
- * reads the statistics. Returns the statistics after the threads have ended. */
+/* Starts n threads that run `what`, one thread that walks, and one more. The last thread looks rows
+ * up or, if `what` is move_up, reads the statistics. Returns the statistics after the threads have
+ * ended. */
 static struct keyed_stats threads(unsigned n, uint64_t rounds, void *(*what)(void *))
 {
     uint64_t want = STAY;
@@ -315,7 +319,7 @@ START_TEST(sixty_four_threads)
 }
 END_TEST
 
-/* The threads run move_up. The tree does not grow with the number of rounds. */
+/* The threads run move_up. More rounds must not make the tree larger. */
 START_TEST(rows_move_through_a_tree)
 {
     static const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * lladd/keys.h: random values of every kind are encoded, compared as values and as bytes, and read
- * back. The values are mostly close to each other or to the limits of their kind.
+ * Tests lladd/keys.h. Random values of every kind are encoded, compared as values and as bytes, and
+ * read back. Most of them are close to each other or to the limits of their kind.
  */
 #include "op_fixture.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Open either refuses a limit of the log, and names the size that is needed, or the limit is large
- * enough for each registered operation, however often it runs: a transaction that runs one
- * operation does not get LLADD_LOG_FULL for ever. Tested for three page sizes and several sizes of
- * segments.
+ * If a limit of the log is too small, open refuses the limit and names the size that is needed. If
+ * open accepts the limit, it is large enough for each registered operation, however often the
+ * operation runs: a transaction that runs one operation does not get LLADD_LOG_FULL for ever.
+ * Tested for three page sizes and several sizes of segments.
  */
 #include "op_fixture.h"
 
@@ -122,14 +122,14 @@ START_TEST(a_limit_is_refused_at_open_or_enough_for_each_operation)
     fixture_open(&b);
     write_large(size, need);
     fixture_crash(&b);
-    write_large(size, need); /* again, after a recovery with its checkpoint */
+    write_large(size, need); /* the same again, after a recovery and its checkpoint */
     ck_assert_uint_le(stats().log_disk_bytes, need);
     fixture_close(&b);
     fixture_free(&b);
 }
 END_TEST
 
-/* A limit above the size that is needed is never refused. */
+/* Open never refuses a limit above the size that is needed. */
 START_TEST(a_larger_limit_is_never_refused)
 {
     init(4096, 4096, 64u << 20, 4096);

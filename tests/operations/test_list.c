@@ -539,8 +539,8 @@ START_TEST(a_list_is_spliced)
 }
 END_TEST
 
-/* A list can contain the items of 500 lists, including its own. One more splice is refused. It
- * changes nothing, and does not exclude other transactions from the lists. */
+/* A list can contain the items of 500 lists, including its own items. One more splice is refused.
+ * The refused splice changes nothing, and does not keep other transactions from using the lists. */
 START_TEST(a_splice_of_too_many_lists_is_refused)
 {
     struct lladd_list *other;
@@ -588,9 +588,9 @@ START_TEST(wrong_arguments)
     struct lladd_rid rid;
     ok(txn, lladd_slotted_alloc(txn, page, NULL, 100, 0, &rid));
     struct lladd_item x = append(txn, "x"), stale = x;
-    stale.slot += 1u << 16; /* names another use of the slot */
+    stale.slot += 1u << 16; /* an item that names another use of the slot */
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_list_insert(txn, list, at, "y", 1, &got));
-    at = (struct lladd_item){page, rid.slot}; /* a record that is not an item */
+    at = (struct lladd_item){page, rid.slot}; /* an item that names a record of another kind */
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_list_delete(txn, list, at));
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_list_delete(txn, list, stale));
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_list_delete(txn, list, NONE));

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lock manager, with one thread: which modes are compatible, and which mode an upgrade gives;
- * names and their ancestors; savepoints; the locks of a prepared transaction, even after a restart;
- * the list of locks; failures of memory allocations.
+ * The lock manager, with one thread:
+ * - which modes are compatible, and which mode an upgrade gives;
+ * - names and their ancestors;
+ * - savepoints;
+ * - the locks of a prepared transaction, even after a restart;
+ * - the list of locks;
+ * - failures of memory allocations.
  */
 #include "op_fixture.h"
 
@@ -44,7 +48,7 @@ static void take(struct lladd_txn *txn, struct lladd_lock_name name, enum lladd_
     ok(txn, try_lock(txn, name, mode));
 }
 
-/* Could another transaction lock the name in this mode without waiting? */
+/* Returns true if another transaction could lock the name in this mode without waiting. */
 static bool is_free(struct lladd_lock_name name, enum lladd_lock_mode mode)
 {
     struct lladd_txn *txn = fixture_begin(&b);
@@ -55,8 +59,8 @@ static bool is_free(struct lladd_lock_name name, enum lladd_lock_mode mode)
 }
 
 /* Asserts in which mode the name is locked. Another transaction asks for each of the modes IS, IX,
- * S, SIX, U, X. row[held] has a character for each: '.' if the mode is granted, '-' if it is
- * refused. */
+ * S, SIX, U, X. row[held] has a character for each of these: '.' if the mode must be granted, '-'
+ * if it must be refused. */
 static void kept(struct lladd_lock_name name, enum lladd_lock_mode held)
 {
     static const char *const row[MODES] = {
@@ -667,7 +671,7 @@ struct seen {
     char last[64];
 };
 
-/* Counts a lock. Stops the listing at number 100. */
+/* Counts the locks of a listing. Stops the listing at lock number 100. */
 static int see(void *ctx, const struct lladd_lock_info *i)
 {
     struct seen *s = ctx;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lock manager and threads. 8 and 64 threads use a hash table of accounts. Most of them move
- * money between accounts, open and close accounts, roll back (to savepoints, too), and are victims
- * of deadlocks. Every eighth thread adds up the whole table, and must always get the same sum. Runs
- * under TSan.
+ * The lock manager and threads. 8 and 64 threads use a hash table of accounts. Most of the threads
+ * move money between accounts, open and close accounts, and roll back, sometimes to a savepoint;
+ * some of them are victims of deadlocks. Every eighth thread adds up the whole table, and must
+ * always get the same sum. Runs under TSan.
  */
 #include "op_fixture.h"
 

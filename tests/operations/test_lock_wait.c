@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lock manager with several threads that wait: the order in which locks are granted, the time
- * limit, which cycles are found, the choice and the error of the victim, and the reports about
- * which transaction blocks which. No thread sleeps: a test goes on when the statistics report a
- * waiter.
+ * The lock manager with several threads that wait:
+ * - the order in which locks are granted;
+ * - the time limit;
+ * - which cycles are found;
+ * - the choice of the victim, and its error;
+ * - the reports that say which transaction blocks which.
+ * No thread sleeps: a test goes on when the statistics report a waiter.
  */
 #include "op_fixture.h"
 
@@ -260,7 +263,7 @@ START_TEST(a_timeout_wakes_later_requests)
 {
     struct waiter writer, reader;
     struct lladd_txn *one = holder(NAME(1), S);
-    bool both = false; /* did the reader wait before the writer timed out? */
+    bool both = false; /* true if the reader began to wait before the writer timed out */
     for (uint64_t timeout = 10000000; !both; timeout *= 2) {
         uint64_t timeouts = stats().timeouts;
         start(&writer, fixture_begin(&b), NAME(1), X, timeout, 0);
@@ -321,8 +324,8 @@ static unsigned times(const char *text, const char *what)
     return n;
 }
 
-/* Transaction i holds {i} and waits for {i + 1}; the last one closes the cycle. `victim` is the
- * youngest. */
+/* Transaction i holds {i} and waits for {i + 1}; the last one closes the cycle. Transaction
+ * `victim` is the youngest. */
 static void cycle(unsigned n, unsigned victim)
 {
     struct waiter *w = calloc(n, sizeof *w);
@@ -566,7 +569,8 @@ END_TEST
 
 /* ---- while undo runs ------------------------------------------------------------------------- */
 
-/* Results of lladd_lock_acquire and lladd_lock_release in the undo of the operation `locking`. */
+/* What lladd_lock_acquire and lladd_lock_release have returned in the undo of the operation
+ * `locking`. */
 static struct {
     unsigned runs;
     int locked, unlocked;

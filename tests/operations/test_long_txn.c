@@ -11,8 +11,9 @@
 #include <lladd/stats.h>
 
 /* A put may take BYTES of the limit: its record, what is reserved for its undo, and its share of
- * what is reserved for checkpoints. 843 were measured. When the longest compensation was reserved
- * for each put, it was 3638, of which undo alone had more than 1900. */
+ * what is reserved for checkpoints. 843 were measured. An earlier version reserved space for the
+ * longest compensation of each put; then a put took 3638 bytes, of which more than 1900 were for
+ * undo. */
 enum { KEYS = 20000, VALUE = 100, BYTES = 950 };
 
 static struct fixture b;

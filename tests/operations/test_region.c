@@ -54,7 +54,7 @@ struct sums {
     uint64_t n, pages, tags, stop;
 };
 
-/* Adds the region to the sums. Returns -5 for region number `stop`. */
+/* Adds the region to the sums. For region number `stop`, returns -5. */
 static int add_up(void *ctx, const struct lladd_region *r)
 {
     struct sums *s = ctx;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Open either refuses the size of the log buffer, and names the size that is needed, or the buffer
- * is large enough for the library's structures: none of their calls returns LLADD_TOO_LARGE later.
- * Tested for every page size and every power of two, and for operations that are registered later.
+ * If the log buffer is too small, open refuses its size and names the size that is needed. If open
+ * accepts the size, the buffer is large enough for the library's structures: none of their calls
+ * returns LLADD_TOO_LARGE later. Tested for every page size and every power of two, and for
+ * operations that are registered later.
  */
 #include "op_fixture.h"
 
@@ -193,7 +194,7 @@ static void journal_and_rows(void)
 static void everything(uint32_t size)
 {
     unsigned n = 60 * (size / 4096 < 8 ? size / 4096 : 8);
-    for (unsigned i = 0; i < 2; i++) { /* once commits, once rolls back */
+    for (unsigned i = 0; i < 2; i++) { /* commits in one round, and rolls back in the other */
         struct lladd_txn *txn = fixture_begin(&b);
         pages(txn, size);
         heap_array_list_blob(txn, size);

@@ -107,7 +107,8 @@ struct seen {
     int n;
 };
 
-/* Notes a name; v.a is the number in the name. Stops with 42 at name number v.b. */
+/* Notes a name. v.a is the number in the name. At name number v.b, returns 42, which ends the
+ * listing. */
 static int see(void *ctx, const char *name, struct lladd_root_value v)
 {
     struct seen *s = ctx;
@@ -187,8 +188,8 @@ static void set_names(const char *prefix, unsigned from, unsigned to, bool commi
         abort_txn(txn);
 }
 
-/* Setting or looking up a name, present or absent, reads few pages for any number of names. Adding
- * a name reads few pages on average. */
+/* A call that sets a name, or looks up a present or an absent name, reads few pages, whatever the
+ * number of names. A call that adds a name reads few pages on average. */
 START_TEST(names_are_found_without_a_search)
 {
     enum { NAMES = 3000, SOME = 100 };

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Extent sequences (extents.h), which are called runs here. Tests the arithmetic; growing and
- * shrinking, which a rollback of the calling transaction does not undo; the rollback of a run's
- * creation; the chain of pages after the root page; lack of memory; and damage.
+ * Extent sequences (extents.h), which are called runs here. Tests
+ * - the arithmetic;
+ * - growing and shrinking, which a rollback of the calling transaction does not undo;
+ * - the rollback of a run's creation;
+ * - the chain of pages after the root page;
+ * - lack of memory, and damage.
  */
 #include "op_fixture.h"
 

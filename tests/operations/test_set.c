@@ -138,7 +138,7 @@ START_TEST(set_range_logs_distant_changes_separately)
     struct scratch s;
     scratch_bytes(&s, 4096);
     bytes[10] = 1;
-    bytes[17] = 1; /* the changes are so near that they become one range */
+    bytes[17] = 1; /* the changes are so close to each other that they become one range */
     bytes[2000] = 2;
     bytes[3999] = 3;
     draft_set(&s, &ll_operations__set_range, 20, bytes, sizeof bytes, &d);

@@ -435,8 +435,7 @@ START_TEST(records_of_a_held_page)
     expect(r, "first again", 11, 2);
     expect_none(other);
     commit(txn);
-    /* A ghost that no transaction reserves any more is purged under the latch that the caller
-     * holds. */
+    /* A ghost that no transaction reserves any more is purged while the caller holds the latch. */
     txn = fixture_begin(&b);
     ok(txn, lladd_slotted_credit(txn, 2));
     ok_db(&b, lladd_page_fix(b.db, page, LLADD_LATCH_EXCLUSIVE, &held, &b.err));

@@ -77,8 +77,11 @@ static unsigned count_records(void)
     return n;
 }
 
-/* How the changes of the first transaction are undone: 0 abort, 1 crash, 2 rollback to a savepoint,
- * 3 in doubt at a crash, then abort. */
+/* How the changes of the first transaction are undone:
+ * - 0: by an abort;
+ * - 1: after a crash;
+ * - 2: by a rollback to a savepoint;
+ * - 3: by an abort after a crash, at which the transaction was in doubt. */
 enum { ENDS = 4 };
 
 static void undo_changes(struct lladd_txn *txn, lladd_savepoint_id sp, int how)
@@ -100,7 +103,7 @@ static void undo_changes(struct lladd_txn *txn, lladd_savepoint_id sp, int how)
         fixture_crash(&b);
         ok_db(&b, lladd_in_doubt_claim(b.db, &gid, &txn, &b.err));
         struct lladd_txn *other = fixture_begin(&b);
-        fill_page(other, 8); /* does not get the space of the transaction in doubt */
+        fill_page(other, 8); /* `other` does not get the space of the transaction in doubt */
         commit(other);
         abort_txn(txn);
         break;

@@ -40,7 +40,7 @@ static void setup(int size)
     ok_db(&b, lladd_managed_register(&b.options, &b.err));
     big = malloc(BIG);
     ck_assert_ptr_nonnull(big);
-    /* Half of the bytes can be compressed, the other half cannot. */
+    /* Half of the bytes can be compressed; the other half cannot. */
     for (uint32_t i = 0; i < BIG; i++)
         big[i] = i / 64 % 2 ? 'x' : (unsigned char)(i * 2654435761u >> 13);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Threads that allocate pages, insert into a heap, add to a counter, use slotted pages and walk, at
+ * Threads allocate pages, insert into a heap, add to a counter, use slotted pages and walk, all at
  * the same time, and commit or roll back. No page or slot has two owners, no change is lost, and
  * threads that insert do not all wait for one page. Runs under TSan.
  */
@@ -162,7 +162,8 @@ static void *replaces_extents(void *arg)
 
 START_TEST(relaxed_commits_on_a_full_device)
 {
-    uint64_t room = 2 * THREADS * EXTENT + 64; /* plus pages that are lost to fragmentation */
+    uint64_t room = 2 * THREADS * EXTENT + 64; /* more pages, because some are lost to
+                                                * fragmentation */
     fault_device_capacity(b.fd, fault_device_bytes(b.fd) + room * 4096);
     run(replaces_extents);
     fault_device_capacity(b.fd, UINT64_MAX);

@@ -510,7 +510,7 @@ static void zero(struct structure *s, uint64_t page)
     ck_assert_int_eq(dev->ops->close(dev, file), 0);
 }
 
-/* Is the page in use, and was it formatted? */
+/* Returns true if the page is in use and was formatted. */
 static bool counts(struct structure *s, uint64_t page)
 {
     enum lladd_page_use use;

@@ -2,7 +2,7 @@
 /*
  * A checkpoint has a row about each transaction. The row was made at some moment between the
  * checkpoint's BEGIN record and the record that contains the row. Analysis reads the records of the
- * transaction from BEGIN on. So the row may count all, some or none of these records already. The
+ * transaction from BEGIN on. So the row may already include all, some or none of these records. The
  * log space that recovery reserves for the rollback must be the same as before the crash, because
  * more space might not exist (REC-3).
  */
@@ -77,7 +77,8 @@ static void its_prepare(void)
                            .redo = lladd_span_of(b, ll_prepare_encode(&p, b))});
 }
 
-/* Ends the checkpoint with a row that states the transaction as it was after the record `as_of`. */
+/* Ends the checkpoint with a row that describes the transaction as it was after the record
+ * `as_of`. */
 static void row(const struct ll_record *as_of, uint64_t undo_used)
 {
     unsigned char b[5 + 44] = {0};
@@ -173,8 +174,8 @@ START_TEST(a_row_that_counts_no_record_after_begin)
 }
 END_TEST
 
-/* The row counts the records up to the LSN that the row states, and analysis adds the later ones.
- * No record is counted twice. */
+/* The row counts the records up to the LSN that it states, and analysis adds the later records. So
+ * no record is counted twice. */
 START_TEST(a_row_that_counts_some_records_after_begin)
 {
     begin_case();
@@ -264,8 +265,8 @@ static void count_inner_ends(void)
     lladd_log_close(log);
 }
 
-/* The undo bytes are the page's number. The compensation makes a change and rolls it back, which
- * runs another compensation. Then it fails. */
+/* The undo bytes are the page's number. The compensation makes a change and rolls this change back,
+ * which runs another compensation. Then the outer compensation fails. */
 static int rolling_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     (void)ctx;

@@ -3,7 +3,7 @@
  * Defects of the ancestor, an earlier implementation of the LLADD paper, that the core must not
  * have. For each defect there is a test that the ancestor would have failed. The number in the name
  * of a test is the number of the defect in a list of demonstrated bugs. "2_2" means that the defect
- * is in a second list, which has what was slow, large, limited or unsafe in the ancestor. For some
+ * is in a second list, of what was slow, large, limited or unsafe in the ancestor. For some
  * defects, tests in other folders have more cases.
  */
 #include "buffer/buffer.h"
@@ -63,8 +63,8 @@ START_TEST(ancestor_1_forcing_makes_soft_commits_durable)
 }
 END_TEST
 
-/* A recycled segment is full of old records with good checksums. In each case the new records end
- * at another alignment to the old ones. */
+/* A recycled segment is full of old records with good checksums. In each case the end of the new
+ * records has another alignment to the old ones. */
 START_TEST(ancestor_2_a_crash_after_a_log_chunk_was_recycled_can_be_recovered)
 {
     for (unsigned alignment = 0; alignment < 24; alignment++) {
@@ -391,7 +391,7 @@ START_TEST(ancestor_2_2_recovery_is_bounded_by_checkpoints)
     fixture_set(&r, at(0), 1);
     fixture_crash(&r, &fault_power);
     fixture_open(&r);
-    /* The records of at most two checkpoint intervals, at some 100 bytes per transaction. */
+    /* The log of at most two checkpoint intervals. Each transaction has some 100 bytes of log. */
     ck_assert_uint_lt(fixture_stats(&r).recovered_records, 2500);
     ck_assert_uint_gt(fixture_stats(&r).recovered_records, 0);
     fixture_free(&r);

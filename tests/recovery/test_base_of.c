@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An extension gives pages that neither the page file nor the log has (base_of). The records of the
- * log are applied to them when they are fetched, and in recovery.
+ * An extension gives pages that neither the page file nor the log has (its callback base_of). The
+ * library applies the records of the log to such a page, when a thread fetches the page and in
+ * recovery.
  */
 #include "db_fixture.h"
 
@@ -21,10 +22,10 @@ static lladd_pageno page, scratch;
 static struct {
     unsigned char bytes[PAGE], bulk[PAGE];
     uint64_t number, barrier, writer;
-    int rc; /* if not 0, base_of returns this instead of a page */
+    int rc; /* if not 0, base_of returns this code instead of a page */
     unsigned asked;
     uint64_t since; /* `since` of the last call */
-    void (*meanwhile)(void); /* called in the first call. Later calls give `later` */
+    void (*meanwhile)(void); /* called in the first call of base_of. Later calls give `later` */
     unsigned char later[PAGE];
 } copy;
 
@@ -72,8 +73,8 @@ static int nothing(void *ctx, struct lladd_db *db, void *state, lladd_pageno num
 
 static const struct lladd_extension empty = {
     .struct_size = sizeof empty, .name = "test.empty", .version = 1, .base_of = nothing};
-/* As if it were built for an older header: struct_size ends before base_of, so the library never
- * calls it. */
+/* An extension as if compiled with an older header: its struct_size ends before base_of, so the
+ * library never calls base_of. */
 static const struct lladd_extension older = {.struct_size =
                                                  offsetof(struct lladd_extension, base_of),
                                              .name = "test.older",
@@ -113,8 +114,8 @@ static void read_page(lladd_pageno number, unsigned char out[PAGE])
     free(bytes);
 }
 
-/* Truncates the log, copies the page, and keeps the log from there on: the log has nothing of what
- * the copy has. */
+/* Truncates the log, copies the page, and keeps the log from there on. So the log has no record of
+ * any change that the copy includes. */
 static void archive_page(lladd_pageno number)
 {
     fixture_forget_log(&r, scratch);
@@ -132,8 +133,8 @@ static void damage(lladd_pageno number)
     fixture_file_write(&r, "pages", bytes, sizeof bytes, number.v * PAGE + 1024);
 }
 
-/* As `damage`, but the database may be open: the write goes to the device below the crash model,
- * which does not notice it. */
+/* Like `damage`, but the database may be open. The write goes to the device below the crash model,
+ * so the crash model does not notice the write. */
 static void damage_below(lladd_pageno number)
 {
     static unsigned char bytes[64];
@@ -180,9 +181,9 @@ START_TEST(a_damaged_page_comes_from_an_extension)
 }
 END_TEST
 
-/* Recovery gets a page from the extension, then redoes and undoes the change of a loser on it.
- * `lost`: the stored page is not damaged, but older than the copy, as after a write that the disk
- * has lost. */
+/* Recovery gets a page from the extension, then redoes and undoes the change of a loser on it. If
+ * `lost` is true, the stored page is not damaged, but older than the copy, as after a write that
+ * the disk has lost. */
 static void recover(int i, bool lost)
 {
     unsigned char before[PAGE];
@@ -343,7 +344,7 @@ static void write_in_bulk(struct lladd_txn *txn, uint64_t value)
 }
 
 /* The log has the redo barrier of a bulk write, but not the bytes that were written. So at the
- * barrier the extension is asked again, for the page with these bytes. */
+ * barrier the library asks the extension again, for the page with these bytes. */
 START_TEST(a_page_that_was_written_in_bulk_comes_from_an_extension)
 {
     begin_case(_i, true);
@@ -365,7 +366,7 @@ START_TEST(a_page_that_was_written_in_bulk_comes_from_an_extension)
     ck_assert_uint_eq(copy.asked, 2);
     ck_assert_uint_eq(copy.since, copy.barrier);
     fixture_close(&r);
-    /* Asked for the bulk write, the extension now gives the page from before it. */
+    /* For the bulk write, the extension now gives the page as it was before the bulk write. */
     damage(page);
     memcpy(copy.bulk, copy.bytes, PAGE);
     expect_refusal("an earlier life", "in bulk");
@@ -374,8 +375,8 @@ START_TEST(a_page_that_was_written_in_bulk_comes_from_an_extension)
 END_TEST
 
 /* Between two bulk writes of one transaction, the page is damaged, comes from the extension, and is
- * written back with an image. The second write needs a barrier after that image, or redo would put
- * the image in the place of the second write. */
+ * written back with an image. The second write needs a barrier after that image. Otherwise redo
+ * would replace what the second write has written by the image. */
 START_TEST(a_page_from_an_extension_is_written_in_bulk_again)
 {
     unsigned char read[PAGE];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pages that recovery cannot rebuild, or only in part (BUF-5). A page of this kind is never written
- * as if it were whole, and nothing is undone on it. So each open returns the same error as the open
- * before it. When the reason of the error is removed, the page is rebuilt from the same log.
+ * Pages that recovery cannot rebuild, or can rebuild only in part (BUF-5). The library never writes
+ * such a page as if it were whole, and undoes nothing on it. So each open returns the same error as
+ * the previous open. When the reason of the error is removed, the page is rebuilt from the same
+ * log.
  */
 #include "db_fixture.h"
 
@@ -79,8 +80,8 @@ static int try_all(const struct lladd_options *o)
 }
 
 /* Opens the database three times, and asserts that each open fails with the same code. A later open
- * may name a page with a higher number: if all records of a page are before the damage, the page is
- * rebuilt completely, and an earlier open may have written it. */
+ * may name a page with a higher number than an earlier open. The reason: a page whose records are
+ * all before the damage is rebuilt completely, and the earlier open may have written it. */
 static void expect_the_same_answer(const struct lladd_options *o)
 {
     struct lladd_error first;
@@ -124,7 +125,7 @@ static int write_extra(struct lladd_txn *txn, lladd_pageno n)
 }
 
 /* The pages have bases before redo's start, in log that a pin keeps. Returns the LSN of a change
- * between the bases and redo's start. `loses`: a loser has changed the pages, too. */
+ * between the bases and redo's start. If `loses` is true, a loser has changed the pages, too. */
 static lladd_lsn make_pages_with_older_bases(bool extra, bool loses)
 {
     lladd_lsn middle = {0};
@@ -210,7 +211,7 @@ END_TEST
 /* ---- undo of pages without any base -------------------------------------------------------- */
 
 /* A loser has changed pages that the log cannot rebuild. Its changes are not undone on these pages.
- * `logical`: the undo consists of ordinary updates. */
+ * If `logical` is true, the undo consists of ordinary updates. */
 START_TEST(nothing_is_undone_on_a_page_without_a_base)
 {
     for (unsigned logical = 0; logical < 2; logical++) {

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Checkpoints, and recovery from them. Tests fuzzy checkpoints with everything that a checkpoint
- * copies (transactions, names, redo barriers, pins); checkpoints that fail halfway; checkpoints at
- * the log's limit; redo by several threads; torn pages without a base; many commits that are not
- * durable yet; and when a checkpoint is due.
+ * Checkpoints, and recovery from them. Tests
+ * - fuzzy checkpoints with everything that a checkpoint copies (transactions, names, redo barriers,
+ *   pins);
+ * - checkpoints that fail halfway, and checkpoints at the log's limit;
+ * - redo by several threads;
+ * - torn pages without a base;
+ * - many commits that are not durable yet;
+ * - when a checkpoint is due.
  */
 #include "db_fixture.h"
 #include "recovery/core.h"
@@ -127,9 +131,9 @@ START_TEST(a_checkpoint_carries_any_number_of_transactions)
 }
 END_TEST
 
-/* The library drops a freed page without writing it. So the page in the file may lack changes with
- * records before redo's start, and be too old for the first record that redo reads. This is no
- * damage: the page is free, or was formatted again later. */
+/* The library drops a freed page without writing it. So the page in the file may lack changes whose
+ * records are before redo's start, and may be too old for the first record that redo reads. This is
+ * no damage, because the page is free, or was formatted again later. */
 START_TEST(a_page_that_was_freed_unwritten_is_no_damage)
 {
     unsigned fuzzy_before = (unsigned)_i & 3, fuzzy_after = (unsigned)_i >> 2 & 3;
@@ -310,7 +314,7 @@ static void *take_checkpoint(void *arg)
     return NULL;
 }
 
-/* Two rollbacks fail during a checkpoint, and poison the handle. The transactions are no longer in
+/* During a checkpoint, two rollbacks fail and poison the handle. The transactions are no longer in
  * the transaction table when the checkpoint copies it. So the checkpoint must not take effect. */
 START_TEST(a_checkpoint_has_no_effect_if_the_handle_is_poisoned_meanwhile)
 {
@@ -375,8 +379,9 @@ static void *read_late(void *ctx)
     return NULL;
 }
 
-/* A damaged page is found and rebuilt after the checkpoint has flushed the pages. It was rebuilt
- * from log that the checkpoint is going to truncate. So the page must be written before that. */
+/* A damaged page is found and rebuilt after the checkpoint has flushed the pages. The log from
+ * which it was rebuilt is log that the checkpoint is going to truncate. So the page must be written
+ * before the truncation. */
 START_TEST(a_page_rebuilt_during_a_checkpoint_is_written_before_truncation)
 {
     struct late late = {.rc = LLADD_BUSY, .then = read_late};
@@ -605,8 +610,9 @@ START_TEST(a_writer_is_refused_although_a_class_commits_in_each_checkpoint)
 }
 END_TEST
 
-/* A checkpoint that must make room calls a class that needs log space itself. The class must get an
- * error. Otherwise the thread would wait for itself. */
+/* A checkpoint that must make room calls a class, and the class needs log space itself. The class
+ * must get an error. Otherwise the thread that takes the checkpoint would wait for its own
+ * checkpoint. */
 START_TEST(a_class_that_writes_at_the_log_s_limit_does_not_hang)
 {
     begin_with_class((unsigned)_i);
@@ -752,8 +758,8 @@ static void log_so_much(uint64_t bytes, const lladd_pageno *pages, unsigned n)
 
 /* A checkpoint writes each dirty page, and the next change of the page logs an image. So if many
  * pages are dirty, the next checkpoint comes after four times their bytes of log, unless an option
- * sets the interval. With a small cache most of these pages were written back before, and this has
- * logged images. The images count like dirty pages. */
+ * sets the interval. With a small cache, most of these pages were written back before the
+ * checkpoint, and images of them were logged then. These images count like dirty pages. */
 START_TEST(a_checkpoint_comes_later_if_many_pages_are_dirty)
 {
     enum { PAGES = 64 * 80, FEW = 64 }; /* 20 MiB of 4 KiB pages */
@@ -788,9 +794,9 @@ START_TEST(a_checkpoint_comes_later_if_many_pages_are_dirty)
 }
 END_TEST
 
-/* The log in use, and the dirty pages, which may all become images, together exceed half of the
- * byte limit. So a checkpoint is due before the interval in bytes of log has passed. If a pin keeps
- * the log (_i 1), no checkpoint is taken, because it would free no log. */
+/* The log in use and the dirty pages, which may all become images, together take more than half of
+ * the byte limit. So a checkpoint is due before the interval in bytes of log has passed. If a pin
+ * keeps the log (_i 1), no checkpoint is taken, because it would free no log. */
 START_TEST(a_checkpoint_comes_before_images_fill_the_log)
 {
     enum { PAGES = 64 * 6, SEGMENT = 64 << 10 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Power failures (REC-1): at device calls of a workload, then at device calls of the recovery, then
- * at device calls of the recovery from that crash. After each recovery the database must have one
- * of the possible states (history.h), and accept new transactions.
+ * Power failures (REC-1). They come at device calls of a workload, then at device calls of the
+ * recovery, then at device calls of the recovery from that second crash. After each recovery the
+ * database must have one of the possible states (history.h), and accept new transactions.
  *
  * One run of the workload gives all its crash states. Before a device call, the device computes
  * what a crash would leave. This state is stored with a copy of the model at that moment. Equal
@@ -29,9 +29,10 @@ struct crash {
 struct plan {
     unsigned depth;   /* number of generations */
     unsigned subsets; /* random states per call; in every second of them, writes are torn */
-    /* One call in this many gives states: first_one_in for the workload, one_in for recoveries. */
+    /* One device call in this many gives states: in the workload one in first_one_in, in recoveries
+     * one in one_in. */
     unsigned first_one_in, one_in;
-    bool kill;                     /* take also the state in which all writes survive */
+    bool kill;                     /* take the state in which all writes survive, too */
     bool full;                     /* the disk is full when the database is opened again */
     /* The workload; NULL: workload_run. */
     int (*play)(struct fixture *, struct history *, struct lladd_error *);
@@ -393,7 +394,8 @@ static int play_full_disk(struct fixture *r, struct history *h, struct lladd_err
     char noise[600] = {0};
     int rc = step_begin(h, r->db, NULL, &t);
     for (unsigned i = 0; !rc && i < 20; i++) /* makes the log so long that the bases of the pages
-                                              * can be truncated, and t does not keep them */
+                                              * can be truncated; the transaction t does not keep
+                                              * them */
         rc = lladd_log_note(t->txn, "noise", lladd_span_of(noise, sizeof noise), NULL);
     ck_assert_int_eq(rc, 0);
     ck_assert_int_eq(step_commit(t), 0);

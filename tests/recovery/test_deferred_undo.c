@@ -4,7 +4,7 @@
  * that these losers have changed is locked, and the space that they have freed is reserved.
  * Transactions that need a locked name wait, and then see the old values. Other transactions go on.
  * If no lock protects a change of a loser, the loser is undone completely before open returns. Of
- * the other losers, only unfinished top actions are undone before.
+ * the other losers, only unfinished top actions are undone before open returns.
  *
  * Cells below LOCKED are locked as {page, cell}; cell LOCKED and those after it have no locks. A
  * key of a hash table is locked as {root, key}, a record as {page, slot}.
@@ -223,7 +223,8 @@ static void begin_unprotected(enum why why)
     if (why == NOTE)
         ok(loser, lladd_log_note(loser, "test.note", lladd_span_of("x", 1), NULL));
     add(loser, cell_of(pages[2], 5), LOST);
-    if (why == TAKEN) { /* two losers have changed one cell, and only one can have it locked */
+    if (why == TAKEN) { /* two losers have changed one cell, and only one of them can hold its
+                         * lock */
         struct lladd_txn *another = fixture_begin(&r);
         ok(another, cell_add(another, cell_of(pages[2], 5), LOST));
     }
@@ -282,7 +283,8 @@ START_TEST(an_open_action_is_undone_before_open_returns)
 }
 END_TEST
 
-/* If a rollback to a savepoint has undone a change, recovery takes no lock for that change. */
+/* If a rollback to a savepoint had already undone a change, recovery takes no lock for this
+ * change. */
 START_TEST(changes_that_were_rolled_back_are_not_locked)
 {
     begin_case((unsigned)_i);
@@ -362,8 +364,8 @@ START_TEST(checkpoints_list_a_loser_and_close_waits_for_its_undo)
 }
 END_TEST
 
-/* A transaction in doubt has its locks too. The decision about it and the rollback of the losers do
- * not affect each other. */
+/* A transaction in doubt has its locks, too. The decision about it and the rollback of the losers
+ * do not affect each other. */
 START_TEST(a_transaction_in_doubt_beside_a_loser)
 {
     begin_case((unsigned)_i);

@@ -2,13 +2,14 @@
 /*
  * A database of an earlier version is recovered by this one.
  *
- * Each text in the folder `earlier` has the files of a database as a crash has left them, in a
- * version of the library at an earlier commit. The log has changes to redo, a transaction to undo,
- * and one in doubt. It has records of operations that later versions no longer log.
+ * Each text in the folder `earlier` has the files of a database as a crash has left them. A version
+ * of the library at an earlier commit had written these files. The log has changes to redo, a
+ * transaction to undo, and one in doubt. It has records of operations that later versions no longer
+ * log.
  *
  *     test_earlier --write earlier/NAME.txt
  *
- * writes such a text with the library that the program is linked with. To add one, build this
+ * writes such a text with the library that the program is linked with. To add a text, build this
  * program in a checkout of the earlier commit. The program uses only public headers, and writes the
  * same bytes each time.
  */
@@ -107,8 +108,8 @@ static void change_row(const struct handles *h, struct lladd_txn *txn, unsigned 
         OK_TXN(txn, lladd_hash_put(txn, h->table, key_of(i), KEY, value, SHORT));
 }
 
-/* Does the transaction change row i? *byte: the byte that fills the new value; 0: it removes the
- * row. */
+/* Returns true if the transaction changes row i. *byte becomes the byte that fills the new value,
+ * or 0 if the transaction removes the row. */
 static bool row_of(enum part part, unsigned i, unsigned char *byte)
 {
     *byte = (unsigned char)('a' + part);
@@ -121,8 +122,8 @@ static bool row_of(enum part part, unsigned i, unsigned char *byte)
     return i % 8 == 2 * part - 1;
 }
 
-/* The transaction puts a row back that it has removed: returns the byte with which it does so; 0:
- * the row stays removed. */
+/* If the transaction puts a row back that it has removed, returns the byte that fills the new
+ * value. Returns 0 if the row stays removed. */
 static unsigned char again(unsigned i)
 {
     return i / 32 % 2 ? 'z' : 0;
@@ -257,7 +258,8 @@ static void create_all(struct lladd_db *db)
     OK_TXN(txn, lladd_commit(txn));
 }
 
-/* Leaves the files of a crash on the device: pages of a checkpoint, and log after it. */
+/* Leaves on the device the files of a crash: pages that a checkpoint has written, and log from
+ * after the checkpoint. */
 static void write_history(struct lladd_device *device)
 {
     struct lladd_db *db = open_on(device, LLADD_RECOVER_FULL);
@@ -432,7 +434,7 @@ static void expect_world(const struct handles *h, const struct world *w)
     }
 }
 
-/* Which library has written the files. */
+/* The library that has written the files. */
 static const char *const sources[] = {
     NULL, /* this one */
     "before-btree-insert.txt",
@@ -456,7 +458,7 @@ static struct lladd_device *files_of(const char *source)
     return device;
 }
 
-/* Does the log have records of this operation and version? */
+/* Returns true if the log has records of this operation and version. */
 static bool logged(struct lladd_db *db, const char *op, uint32_t version)
 {
     struct lladd_log_cursor *log;
@@ -496,7 +498,7 @@ START_TEST(rows_and_transactions_are_recovered)
     expect_world(&h, &w);
     go_on(db);
     expect_world(&h, &w);
-    /* This version changes the database and recovers it again. */
+    /* The present version changes the database and recovers it again. */
     struct lladd_txn *txn = begin(db);
     do_part(&h, txn, LOSER);
     OK_TXN(txn, lladd_commit(txn));

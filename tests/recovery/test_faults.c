@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * While a database is created, opened, used and closed, the n-th device call or memory allocation
- * fails, alone or with all later ones. n is each number up to ten, and then grows in larger steps
- * (nightly tests try each n). In other cases the disk is full from some moment on.
+ * fails, alone or with all later ones. The tests try each n up to ten, and larger n in larger
+ * steps; nightly tests try each n. In other cases the disk is full from some moment on.
  *
  * A failed call must return an error with a code of the right root and a message. A poisoned handle
  * returns its error from every call (LOG-4); a lack of memory does not poison. Nothing leaks. When
@@ -25,8 +25,7 @@ static bool nightly(void)
     return getenv("LLADD_NIGHTLY") != NULL;
 }
 
-/* Returns the n of the next run. In nightly tests, and up to ten, that is n + 1; otherwise n +
- * one_in. */
+/* Returns the n of the next run: n + 1 up to ten and in nightly tests, otherwise n + one_in. */
 static uint64_t next_n(uint64_t n, unsigned one_in)
 {
     return n < 10 || nightly() ? n + 1 : n + one_in;
@@ -54,7 +53,8 @@ static void check_code(int rc, const struct lladd_error *err, const char *what)
 }
 
 /* Returns whether the handle is poisoned, after a call has failed with rc. Asserts that the handle
- * is poisoned if rc says so, and that a poisoned handle returns its error from other calls. */
+ * is poisoned if rc is a code that says so, and that a poisoned handle returns its error from other
+ * calls. */
 static bool poisoned(int rc, const char *what)
 {
     struct lladd_error err = LLADD_ERROR_INIT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A full disk, and repeated crashes in recovery (REC-3). No file can grow. Each recovery has only
- * the log space that the recovery before it had. So after any number of crashes, the next recovery
+ * the log space that the previous recovery had. So after any number of crashes, the next recovery
  * must succeed.
  */
 #include "db_fixture.h"
@@ -54,7 +54,7 @@ static void load(bool instant, unsigned loses)
     load_with(instant, loses, 16u << 10);
 }
 
-/* Opens the database and takes a checkpoint; crashes at the n-th device call. Returns false if
+/* Opens the database and takes a checkpoint, with a crash at the n-th device call. Returns false if
  * there are fewer calls. With `may_refuse`, also returns false if the disk has no space. */
 static bool recovery_dies(uint64_t n, bool may_refuse)
 {
@@ -83,8 +83,10 @@ static void expect_commits(void)
     }
 }
 
-/* _i: bit 0, recovery is instant; bit 1, each recovery crashes one call later than the previous
- * one; the other bits, what a crash leaves. */
+/* The bits of _i:
+ * - bit 0: recovery is instant;
+ * - bit 1: each recovery crashes one call later than the previous one;
+ * - the other bits: what a crash leaves. */
 START_TEST(any_number_of_recoveries_may_crash)
 {
     static const enum fault_crash_mode modes[] = {FAULT_KILL, FAULT_POWER, FAULT_SUBSET};
@@ -112,7 +114,7 @@ END_TEST
 
 static bool early;
 
-/* A real class would read on its page how much of the log it needs. */
+/* A real class would read on its page from which LSN on it needs the log. */
 static lladd_lsn class_durable_lsn(void *ctx, struct lladd_db *db)
 {
     (void)ctx;
@@ -377,8 +379,10 @@ static void clear_pins(unsigned n)
 
 /* Users have used up the log, the disk is full, and the process is killed. The next open cannot
  * reserve space. But the space that was reserved before the kill must be enough for a checkpoint,
- * for the clearing of pins, and for a clean close, in any order. _i: bit 0, recovery is instant;
- * bit 1, the first recovery is killed, too; the other bits, which of these comes first. */
+ * for the clearing of pins, and for a clean close, in any order. The bits of _i:
+ * - bit 0: recovery is instant;
+ * - bit 1: the first recovery is killed, too;
+ * - the other bits: which of the checkpoint, the clearing and the close comes first. */
 START_TEST(reserved_space_is_there_after_a_kill)
 {
     for (unsigned pins = 4; pins < 100; pins += 5) {
@@ -414,8 +418,10 @@ END_TEST
 
 /* A checkpoint that frees no log is refused if it would use space that is reserved for a checkpoint
  * that frees log, or for the clearing of pins. So pins can always be cleared, after any number of
- * checkpoints, closes and kills. When the last pin is cleared, log becomes free. _i: bit 0,
- * recovery is instant; the other bits, what comes in between: nothing, a clean close, a kill. */
+ * checkpoints, closes and kills. When the last pin is cleared, log becomes free. The bits of _i:
+ * - bit 0: recovery is instant;
+ * - the other bits: what comes between two checkpoints, which is nothing, a clean close, or a
+ *   kill. */
 START_TEST(checkpoints_that_free_nothing_leave_space)
 {
     enum { PINS = 400, EACH = 4 };
@@ -476,10 +482,12 @@ START_TEST(a_transaction_that_frees_log_may_begin)
 }
 END_TEST
 
-/* A checkpoint that maintenance takes does not write back all pages, and logs the redo barriers
- * since the previous checkpoint again. If the barriers need more space than is reserved on a full
- * disk, the checkpoint writes back all pages, and logs no barriers. _i: bit 0, maintenance takes
- * such a checkpoint before the application takes its own; bit 1, the device never tears pages. */
+/* A checkpoint that maintenance takes does not write back all pages. It logs again the redo
+ * barriers that were logged since the previous checkpoint. If the barriers need more space than is
+ * reserved on a full disk, the checkpoint writes back all pages, and logs no barriers. The bits of
+ * _i:
+ * - bit 0: maintenance takes such a checkpoint before the application takes its own;
+ * - bit 1: the device never tears pages. */
 START_TEST(redo_barriers_leave_space_for_a_checkpoint)
 {
     enum { BARRIERS = 3331, ROUNDS = 60 };
@@ -617,8 +625,8 @@ static int log_parts(struct lladd_txn *txn, lladd_pageno where, uint64_t value)
     return rc;
 }
 
-/* The undo bytes are the page's number. Logs half of the compensation's records, then starts the
- * rollback of the next transaction, which does the same. */
+/* The undo bytes are the page's number. The compensation logs half of its records, and then starts
+ * the rollback of the next transaction. The compensation of that transaction does the same. */
 static int half_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     (void)ctx;

@@ -33,7 +33,7 @@ ssize_t __wrap_pwritev(int, const struct iovec *, int, off_t);
 int __wrap_ftruncate(int, off_t);
 int __wrap_fallocate(int, int, off_t, off_t);
 
-/* Does a write up to `end` make the file longer, on a full disk? */
+/* Returns true if the disk is full and a write up to `end` would make the file longer. */
 static bool refuses(int fd, off_t end)
 {
     struct stat st;

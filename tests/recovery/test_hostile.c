@@ -264,7 +264,7 @@ START_TEST(catalogue_records_that_make_no_sense)
     begin_case();
     expect_record((struct ll_record){.kind = LL_REC_CATALOGUE, .redo = lladd_span_of(b, sizeof b)},
                   LLADD_BAD_RECORD, "catalogue");
-    /* A valid name, but its number is in use. */
+    /* The name is valid, but its number is that of another name. */
     lladd_put32(b + 4, 1);
     b[8] = LL_NAME_OP;
     b[9] = 4;
@@ -610,8 +610,8 @@ START_TEST(control_blocks_of_newer_versions_or_with_wrong_values)
 END_TEST
 
 /* Some feature flags concern only writing: a library that does not know such a flag can inspect the
- * database, but open refuses the database and changes nothing. Other flags need not be known at
- * all. */
+ * database, but open refuses the database and changes nothing. Other flags concern neither: a
+ * library that does not know these can open the database. */
 START_TEST(features_that_need_not_be_known)
 {
     struct lladd_inspect_info info = {.struct_size = sizeof info};

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Instant recovery: the database is open while its pages have pending redo. A thread that fetches a
- * page gets its contents as of the log's end. This must hold with undo before open returns, with
- * new transactions, background steps, pages that are freed and used again, failed reads and lack of
- * memory, and after another crash. No log is truncated before the last page is redone.
+ * page gets its contents as of the log's end. This must hold for undo before open returns, for new
+ * transactions, for background steps, and for pages that are freed and used again. It must hold
+ * after failed reads, after a lack of memory, and after another crash. No log is truncated before
+ * the last page is redone.
  */
 #include "db_fixture.h"
 
@@ -141,7 +142,7 @@ START_TEST(steps_redo_the_rest_and_take_a_checkpoint)
     ck_assert_uint_gt(fixture_stats(&r).checkpoint_lsn, from);
     expect_history();
     uint64_t images = fixture_stats(&r).page_images;
-    fixture_crash(&r, &fault_power); /* the next open has no redo but that of these images */
+    fixture_crash(&r, &fault_power); /* the next open redoes only these images */
     fixture_open(&r);
     ck_assert_uint_le(pages_pending(), images);
     expect_history();
@@ -149,7 +150,8 @@ START_TEST(steps_redo_the_rest_and_take_a_checkpoint)
 }
 END_TEST
 
-/* The checkpoint after recovery is also taken if user threads have fetched the last page. */
+/* A checkpoint is taken at the end of recovery, even if it was a user's thread that fetched the
+ * last page with pending redo. */
 START_TEST(a_checkpoint_is_taken_when_users_have_redone_all_pages)
 {
     begin_pending((unsigned)_i & ~(unsigned)FIXTURE_THREADS);
@@ -555,7 +557,7 @@ static void *read_and_change(void *arg)
 }
 
 /* Several threads fetch and change pages while the background thread redoes them. In some cases the
- * background thread is delayed, so that the other threads come first. */
+ * background thread is delayed, so that the other threads fetch the pages first. */
 START_TEST(threads_fetch_pages_while_they_are_redone)
 {
     pthread_t thread[READERS];

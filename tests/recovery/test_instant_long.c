@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Instant recovery with much work: a loser with many updates, many committed updates, or too little
- * memory for most updates. With enough memory, instant recovery reads the log about as often as
- * full recovery. It reports its progress in every phase, and uses no more memory than its budget. A
- * crash at any point of such a recovery loses nothing.
+ * memory for most updates. With enough memory, instant recovery makes about as many reads of the
+ * log as full recovery. It reports its progress in every phase, and uses no more memory than its
+ * budget. A crash at any point of such a recovery loses nothing.
  */
 #include "db_fixture.h"
 
@@ -18,7 +18,7 @@ static unsigned n_pages, n_updates;
 
 /* ---- helpers ---- */
 
-/* Returns the cell of update i. Adjacent records in the log are about different pages. */
+/* Returns the cell of update i. So adjacent records in the log change different pages. */
 static struct cell nth(unsigned i)
 {
     return cell_of(pages[i * 89u % n_pages], i % 3);
@@ -219,7 +219,8 @@ END_TEST
 
 static struct {
     unsigned calls[LLADD_PHASE_DONE + 1];
-    unsigned chain; /* calls of undo that read a chain backwards, before it undoes anything */
+    unsigned chain; /* how often undo reported progress while it read a chain backwards, before it
+                     * undid anything */
     unsigned percent[LLADD_PHASE_DONE + 1];
     lladd_lsn at[LLADD_PHASE_DONE + 1];
     bool backwards, out_of_order;
@@ -232,8 +233,8 @@ static void tell(void *ctx, enum lladd_phase phase, lladd_lsn at, unsigned perce
     bool chain = phase == LLADD_PHASE_UNDO && begun && at.v < told.at[phase].v;
     if (chain) {
         told.chain++;
-        /* The chain is read to find the pages that must be redone. So this comes before redo and
-         * undo. */
+        /* The chain is read to find the pages that must be redone. So these reports come before
+         * those of redo and undo. */
         told.out_of_order |= told.calls[LLADD_PHASE_REDO] > 0 || percent > 0;
     } else {
         told.backwards |= at.v < told.at[phase].v && told.chain == 0;

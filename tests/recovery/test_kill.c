@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * kill -9 with real files, with options drawn from a seed. A child works, acknowledges each commit
- * through a pipe, and is killed after a number of acknowledgements. (How far the child has got by
+ * through a pipe, and is killed after a number of acknowledgements. (How much the child has done by
  * then depends on the machine.) Then the parent opens the database. All changes of every
  * acknowledged transaction must be there. Of a transaction that was committing, either all changes
  * are there or none. No change of an open or aborted transaction is there. The next child uses the
@@ -33,7 +33,7 @@ enum { WORKERS = 3, PAGES = 12, ASYNC_WINDOW = 8, LIMIT = 4 << 20 };
  * on page 0 determines all other cells.
  */
 struct ack {
-    uint32_t worker; /* WORKERS: the log is full, and all workers have ended */
+    uint32_t worker; /* if `worker` is WORKERS: the log is full, and all workers have ended */
     uint32_t n;      /* number of durable transactions of this worker */
 };
 

@@ -47,7 +47,7 @@ static struct cell other(unsigned i)
 static struct {
     unsigned calls, changes;
     int refused;
-    bool forbidden; /* the test's thread holds a mutex that the callback takes */
+    bool forbidden; /* the thread of the test holds a mutex that the callback takes, too */
 } after;
 
 static void write_on(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
@@ -361,7 +361,7 @@ static void expect(void)
     }
 }
 
-/* Ends whatever keeps the log. */
+/* Removes what keeps the log. */
 static void let_go(void)
 {
     struct lladd_txn *txn;
@@ -461,7 +461,8 @@ START_TEST(with_log_full_error_users_get_it_and_the_database_still_opens)
 }
 END_TEST
 
-/* Each user that is refused tries again and again, and so does the checkpointer. */
+/* Each user that is refused tries again and again, and the thread that takes checkpoints tries
+ * again and again, too. */
 enum { TRIES = 100, WRITERS = 4 };
 
 static void *try_again(void *unused)
@@ -504,7 +505,7 @@ START_TEST(checkpoints_that_cannot_free_log_are_not_tried_again)
         try_in_threads();
     else
         (void)try_again(NULL);
-    /* One checkpoint may be in progress, and one may be requested meanwhile. */
+    /* One checkpoint may be in progress, and another one may have been requested meanwhile. */
     ck_assert_uint_le(fixture_stats(&b.r).checkpoints, before + (_i ? 2 : 0));
     /* A user's own checkpoints find nothing to write either. */
     ok_db(&b.r, lladd_checkpoint(b.r.db, &b.r.err));
@@ -657,8 +658,8 @@ START_TEST(a_class_that_commits_at_the_limit_runs_no_callback)
 }
 END_TEST
 
-/* At a checkpoint a class may write beyond the limit of the log. A callback may not, even if the
- * class has made the commit durable for which the callback is called. */
+/* At a checkpoint a class may write beyond the limit of the log. A `durable` callback may not, even
+ * if it was the class that made the callback's commit durable. */
 START_TEST(a_callback_of_a_commit_that_a_class_found_durable_is_refused_at_the_limit)
 {
     struct lladd_txn *txn = NULL;
@@ -772,7 +773,8 @@ END_TEST
 
 /* Nothing was logged since the last checkpoint, and the log begins in the segment before its last
  * one. So another checkpoint would free nothing. A transaction that does not fit must be refused,
- * and checkpoints must not be tried for ever. If _i is 1, a crash follows the checkpoint. */
+ * and must not try one checkpoint after the other for ever. If _i is 1, a crash follows the
+ * checkpoint. */
 START_TEST(a_checkpoint_that_would_state_the_same_is_not_tried_for_ever)
 {
     unsigned n = 0;
@@ -794,8 +796,9 @@ START_TEST(a_checkpoint_that_would_state_the_same_is_not_tried_for_ever)
 }
 END_TEST
 
-/* Commits that a callback makes while the database is being closed are kept, even if each causes
- * the next. _i: bit 0, the power fails after the close; the other bits, the number of commits. */
+/* A callback makes commits while the database is being closed. They are kept, even if each commit
+ * causes the next one. _i: bit 0, the power fails after the close; the other bits, the number of
+ * commits. */
 START_TEST(what_a_callback_commits_at_close_is_kept)
 {
     static const unsigned most[] = {2, 5, TOLD_MOST};

@@ -35,14 +35,14 @@ static uint64_t pick(struct model *m, uint64_t n)
     return seeded_next(&m->seed) % n;
 }
 
-/* Draws a cell for additions: one of the first two of a page. */
+/* Draws a cell for additions: one of the first two cells of a page. */
 static size_t shared_cell(struct model *m)
 {
     return pick(m, M_PAGES) * H_CELLS + pick(m, 2);
 }
 
-/* Draws a cell that only one transaction at a time uses: the third of a page for puts, the fourth
- * for pokes. Returns SIZE_MAX if another transaction uses it. */
+/* Draws a cell that only one transaction at a time uses: the third cell of a page for puts, the
+ * fourth cell for pokes. Returns SIZE_MAX if another transaction uses it. */
 static size_t own_cell(struct model *m, const struct step *t, unsigned which)
 {
     size_t cell = pick(m, M_PAGES) * H_CELLS + 2 + which;
@@ -115,7 +115,8 @@ static void change(struct model *m, struct step *t)
         return;
     default:
         cell = own_cell(m, t, 1);
-        /* No poke inside an action, because its undo is not physical. */
+        /* There is no poke inside an action: an open action is undone physically, but a poke has no
+         * undo. */
         if (cell != SIZE_MAX && t->n_actions == 0)
             must(m, t, step_poke(t, cell, pick(m, 1u << 30)), "poke");
     }

@@ -131,7 +131,8 @@ START_TEST(the_close_ends_the_pauses)
 }
 END_TEST
 
-/* Does the log, with the pages that are still to be written, fill half of its limit? */
+/* Returns true if the log, together with the pages that are still to be written, takes half of its
+ * limit. */
 static bool fills(struct lladd_stats *s)
 {
     *s = fixture_stats(&r);

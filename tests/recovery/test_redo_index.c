@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The redo index of instant recovery has, for each page, the records that change it, in LSN order,
- * in whatever order they were inserted. If a record cannot be inserted, recovery gives the index
- * up, because an incomplete index would be wrong.
+ * in whatever order the records were inserted. If a record cannot be inserted, recovery stops using
+ * the index, because an incomplete index would be wrong.
  */
 #include "recovery/log_prefetch.h"
 #include "recovery/redo_index.h"
@@ -122,7 +122,7 @@ START_TEST(a_base_replaces_earlier_records)
     ck_assert(ll_redo_index_find(&index_, 8, &w));
     ck_assert(!w.base);
     expect(8, ORIGIN + STEP, 4, 2);
-    ck_assert_uint_eq(index_.links.len, 5); /* links that are given up are used again */
+    ck_assert_uint_eq(index_.links.len, 5); /* links that are no longer needed are used again */
     end_case();
 }
 END_TEST
@@ -157,7 +157,7 @@ START_TEST(an_index_that_cannot_be_complete_is_given_up)
 END_TEST
 
 /* With any pages in either part, the index takes no more memory than its budget, as counted by the
- * allocator. If it has a page, it has all records of the page. */
+ * allocator. If the index has a page, it has all records of this page. */
 START_TEST(an_index_stays_within_its_budget)
 {
     enum { RECORDS = 20000 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Recoveries that make log segments, and crash before any record in these segments is durable. The
- * first recovery crashes at each of its device calls, the second at each of its own, and the third
- * succeeds. The transactions in doubt and the losers need more log for undo than one segment has.
- * In another case a clean close comes between two recoveries. log/test_reuse tests the files of the
- * log alone; this test opens the whole database.
+ * first recovery crashes at each of its device calls in turn, and so does the second. The third
+ * recovery succeeds. The transactions in doubt and the losers need more log for undo than one
+ * segment has. In another case a clean close comes between two recoveries. log/test_reuse tests the
+ * files of the log alone; this test opens the whole database.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"
@@ -110,7 +110,8 @@ static void check(struct state *s, bool in_doubt)
 
 enum { MODES = 3 };
 
-/* _i: bit 0, a transaction is in doubt; then what a crash leaves, then the sizes. */
+/* _i: bit 0, a transaction is in doubt; the next bits, what a crash leaves; the other bits, the
+ * sizes. */
 START_TEST(two_crashes_in_recovery)
 {
     static const enum fault_crash_mode modes[] = {FAULT_KILL, FAULT_POWER, FAULT_SUBSET};

@@ -70,8 +70,8 @@ static char *renamed(const char *text)
     return out;
 }
 
-/* Returns the lines of the trace that begin with one of `prefixes` ("undo|in doubt"), with
- * names. */
+/* Returns the lines of the trace that begin with one of `prefixes` (such as "undo|in doubt"), with
+ * names in the place of numbers. */
 static char *lines_of(const char *prefixes)
 {
     char *all = renamed(r.trace), *out = calloc(1, strlen(all) + 1);
