@@ -65,7 +65,8 @@ def engines():
 
 
 def whole_plan():
-    """The steps of bench/run (which has no suffix), and of bench/run --figures."""
+    """The steps of bench/run and of bench/run --figures. (The file bench/run is loaded by its path,
+    because it has no suffix.)"""
     loader = importlib.machinery.SourceFileLoader("plan", os.path.join(SOURCES, "run"))
     plan = importlib.util.module_from_spec(importlib.util.spec_from_loader("plan", loader))
     loader.exec_module(plan)

@@ -20,7 +20,8 @@ def expect(condition, *what):
 
 
 def story(run, programs, folder):
-    """A shorter run of the demonstration: its report has all parts, and its checks hold."""
+    """A shorter run of the demonstration. The report has all parts, and the checks of the
+    demonstration succeed."""
     done = subprocess.run([run, "--programs", programs, "--seconds", "6", "--pace", "0.6",
                            "--accounts", "40", "--threads", "4", "--dir",
                            os.path.join(folder, "new")], text=True, check=False,

@@ -2,9 +2,8 @@
 #ifndef TESTS_DOCS_FIXTURE_H
 #define TESTS_DOCS_FIXTURE_H
 /*
- * The fixture of the tests of docs/what-happens-when.md: a small database in real files, with
- * counters and with operations that can be made to misbehave; and functions that damage the
- * files.
+ * The fixture of the tests of docs/what-happens-when.md. It has a small database in real files,
+ * with counters, operations that can be made to misbehave, and functions that damage the files.
  */
 #include <check.h>
 #include <lladd/lladd.h>
@@ -33,21 +32,24 @@ struct bad {
 };
 extern struct bad bad;
 
-/* Adds the number in its eight redo bytes to the first word of a page of bytes. */
+/* An operation that adds the number in its eight redo bytes to the first word of a page of
+ * bytes. */
 extern const struct lladd_op word_add;
-/* The undo bytes are the number of a page; undo subtracts one from the counter there. */
+/* An operation whose undo bytes are the number of a page. Its undo subtracts one from the counter
+ * on this page. */
 extern const struct lladd_op logical_add;
 
 void open_db(void);
 void close_db(void);
 void kill_db(void);
-/* Asserts that opening is refused with this code and these words. */
+/* Asserts that an open is refused with this code, and that the message contains these words. */
 void refused(int code, const char *words);
 
 struct lladd_txn *begin(void);
 lladd_op_id op_id(const struct lladd_op *);
 lladd_pageno new_page(void);
-/* Commits an addition of one to the page's counter; returns the transaction's first LSN. */
+/* Adds one to the page's counter, and commits. Returns the LSN of the transaction's first
+ * record. */
 lladd_lsn count(lladd_pageno page);
 int64_t counted(lladd_pageno page);
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Runs examples/indexed in the simulator: it recovers from every crash, also with two threads. The
-simulator must find two bugs. With the first, -DSTALE, the entry of an old value stays in the index;
-the second is made in a copy, in which changes do not lock the values of their entries.
+"""Runs examples/indexed in the simulator. The example recovers from every crash, also with two
+threads. The simulator must find two bugs. With the first, -DSTALE, the entry of an old value stays
+in the index; the second is made in a copy, in which changes do not lock the values of their
+entries.
 
 indexed.py <root> <lladd-sim> <c compiler>"""
 import os

@@ -101,7 +101,7 @@ def compile_in(folder, cc, root, sources, name):
 
 
 def simulate(folder, sim, name, how):
-    """The exit status and the text of one run."""
+    """Runs the simulator once. Returns the exit status and the output."""
     subject, *options = how.split()
     done = subprocess.run([sim, f"./{name}{subject}", *options], cwd=folder, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -109,8 +109,8 @@ def simulate(folder, sim, name, how):
 
 
 def objection(out):
-    """The parts of a contract report about operations that broke a promise; all of it if there are
-    none."""
+    """Returns the parts of a contract report that are about operations that broke a promise, or the
+    whole report if there are none."""
     parts = re.split(r"^(?=\S+ version \d+$)", out, flags=re.M)
     broken = [part for part in parts if "BROKEN" in part]
     return "".join(broken) if broken else out

@@ -30,7 +30,7 @@ import os
 import re
 import sys
 
-# This page lists names that do not exist any more.
+# This page also lists names that do not exist any more.
 OLD_NAMES = os.path.join("docs", "api-changes.md")
 LAYERS = ["util", "io", "log", "buffer", "recovery", "operations", "db", "inspect", "xa",
           "lladd"]
@@ -87,7 +87,8 @@ class Tree:
 
 
 def split_code(text):
-    """The prose, with empty lines for code; and the regions as (line, language, origin, code)."""
+    """Returns the prose, with empty lines in the place of code, and the regions as (line, language,
+    origin, code)."""
     prose, regions, code = [], [], None
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
@@ -154,7 +155,8 @@ def squeeze(text):
 
 
 def quoted(text, names):
-    """Regions of a source file, without the words that mark them; None if one is not there."""
+    """Returns the regions of a source file, without the marks, or None if one of them is not
+    there."""
     parts = []
     for name in names:
         pattern = r"^([^\n]*)\[" + name + r"\] ?([^\n]*\n.*?)^[^\n]*\[/" + name + r"\]"
@@ -238,7 +240,7 @@ def check_sources_cite(tree, known):
 
 
 def case_exists(tree, folder, test, case):
-    """Is the case in tests/<folder>/<test>.c or .py, and does ctest know the test?"""
+    """Returns true if tests/<folder>/<test>.c or .py has the case, and ctest knows the test."""
     home = os.path.join("tests", folder)
     cmake = os.path.join(home, "CMakeLists.txt")
     if cmake not in tree.texts:

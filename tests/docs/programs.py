@@ -98,7 +98,7 @@ def main(root, build, cmake, cc):
             quiet = len(words) > 2 and words[2] in ("put", "create")  # these print nothing
             if not said and not quiet:
                 sys.exit(f"{line} says nothing")
-        # A failure: no directory can be made below a file.
+        # A command that must fail: no directory can be made below a file.
         os.rename(os.path.join(folder, "runs.db"), os.path.join(folder, "moved.db"))
         with open(os.path.join(folder, "runs.db"), "w", encoding="utf-8") as file:
             file.write("not a directory")

@@ -131,8 +131,8 @@ class Segment:
         self.salt = control.record_salt(self.incarnation)
 
     def header(self, control, index):
-        """Where the first record of a block begins; None if nothing was written to the block since
-        the file got this name."""
+        """Returns where the first record of a block begins, or None if nothing was written to the
+        block since the file got this name."""
         h = self.data[index * self.block:index * self.block + 64]
         if not any(h) and index:
             return None
@@ -278,7 +278,7 @@ class Name:
 
 
 def fits(fields, data):
-    """Do the bytes have this layout? Without a layout, any bytes fit."""
+    """Returns true if the bytes have this layout. Without a layout, any bytes fit."""
     at = 0
     for _, kind in fields:
         if kind in FIELD_BYTES:
@@ -291,7 +291,7 @@ def fits(fields, data):
 
 
 class Meaning:
-    """What the log says; goes through its records once."""
+    """What the log says. The constructor goes through the records once."""
 
     def __init__(self, control, log):
         self.control, self.names, self.kinds = control, {}, {}
@@ -461,7 +461,8 @@ class Pages:
         return self.meaning.names[number].name if number else None
 
     def check(self, n):
-        """Checks the header of page n. Returns the page's type; None if all its bytes are 0."""
+        """Checks the header of page n. Returns the page's type, or None if all bytes of the page
+        are 0."""
         data = self.page(n)
         if not any(data):
             return None
@@ -487,7 +488,8 @@ class Pages:
                 return
 
     def slots(self, n):
-        """(slot, tag, contents) of a slotted page; checks what its header says."""
+        """Returns (slot, tag, contents) for each record of a slotted page. Checks what the page's
+        header says."""
         data = self.page(n)
         slots, unused, area, holes, ghosts, idle = struct.unpack_from("<HHHHHH", data, 32)
         there, occupied, given, gain = [], 0, 0, 0
@@ -507,7 +509,7 @@ class Pages:
         return [(s, tag, data) for s, tag, data, ghost in there if not ghost]
 
     def heap(self, first):
-        """Every record of a heap. A record that has moved is read through its stub."""
+        """Yields every record of a heap. A record that has moved is read through its stub."""
         at = first
         while True:
             data = self.page(at)

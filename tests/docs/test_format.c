@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Checks that docs/disk-format.md is true and complete. reader.py was written from that page alone.
- * Here it reads databases with everything that can be written, and must find all of it.
+ * Here reader.py reads databases with everything that the library can write, and must find all of
+ * it.
  *
  * If the page omits a field, or puts it in another place than the library does, the reader stops
- * with an error. The last test shows that it can.
+ * with an error. The last test shows that the reader does so.
  */
 #include "support/fixtures.h"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The rules of pages.py accept a small tree without violations, and refuse the same tree with one:
-each entry of BAD makes one, and names the rule that must refuse it."""
+"""The rules of pages.py accept a small tree without violations. Each entry of BAD makes one
+violation in this tree, and names the rule that must refuse it."""
 import os
 import sys
 import tempfile

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Tests lines of docs/what-happens-when.md from an application's view: with real files, and through
+ * Tests lines of docs/what-happens-when.md as an application sees them, with real files and through
  * the public interface. Each test expects the code and the words that its line promises.
- * test_wrong_bytes.c tests more of the lines, and other tests the rest. pages.py checks that every
- * line names a test.
+ * test_wrong_bytes.c tests more of the lines, and other programs test the rest. pages.py checks
+ * that every line names a test.
  */
 #include "fixture.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Tests the section "Stored bytes are wrong" of docs/what-happens-when.md from an application's
- * view. Each test damages real files, and expects the code and the words that the page promises.
+ * Tests the section "Stored bytes are wrong" of docs/what-happens-when.md as an application sees
+ * it. Each test damages real files, and expects the code and the words that the page promises.
  */
 #include "fixture.h"
 #include "support/fixtures.h"
@@ -18,8 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The first segment of the log. place_of returns the offset of an LSN in its file: the segment has
- * one block, and the log's first LSN is 8. */
+/* The first segment of the log. place_of returns the offset of an LSN in the file of this segment.
+ * (The segment has one block, and the log's first LSN is 8.) */
 static const char first_segment[] = "log/0000000000000008.seg";
 static off_t place_of(lladd_lsn lsn)
 {
@@ -96,7 +96,7 @@ START_TEST(a_page_in_the_place_of_another)
 }
 END_TEST
 
-/* Writes until the log that exists now is truncated. */
+/* Writes until the log that exists at the call is truncated. */
 static void forget_log(void)
 {
     struct lladd_stats s = {.struct_size = sizeof s};
@@ -117,8 +117,9 @@ static void forget_log(void)
     open_db();
 }
 
-/* Loses a write: changes a page, and puts an older state of it back into the page file. With
- * `forget`, the log no longer has the page's records up to that write. */
+/* Simulates a lost write: changes a page, and puts an older state of this page back into the page
+ * file. If `forget` is true, the log no longer has the page's records that lie before the lost
+ * change. */
 static lladd_pageno lose_a_write(bool forget)
 {
     unsigned char old[PAGE];
@@ -204,7 +205,7 @@ START_TEST(a_flipped_bit_in_the_log)
     open_db();
     lladd_pageno page = new_page();
     lladd_lsn damaged = count(page);
-    count(page); /* its group states that the records before it are durable */
+    count(page); /* the group of this record states that the records before the group are durable */
     count(page);
     kill_db();
     file_flip(first_segment, place_of(damaged) + 20);
@@ -285,7 +286,8 @@ START_TEST(pages_that_were_cut_off)
     lladd_pageno other, page = forgotten_page(&other);
     char *path = temp_dir_path(dir, "pages");
     ck_assert_uint_lt(page.v, other.v);
-    /* Cut in the middle of a page, and between pages: the checkpoint states the number of pages. */
+    /* The page file is cut in the middle of a page, and between pages. Open finds both, because the
+     * checkpoint states the number of pages. */
     ck_assert_int_eq(truncate(path, (off_t)other.v * PAGE + 100), 0);
     refused(LLADD_MISSING_FILE, "\"pages\" is cut off");
     ck_assert_int_eq(truncate(path, (off_t)page.v * PAGE), 0);

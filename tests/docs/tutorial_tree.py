@@ -21,7 +21,7 @@ PC = "Name: lladd-sim\nDescription: the simulator\nVersion: 0\nCflags: -I{}\n"
 
 
 def sh(commands, folder, env):
-    """The exit status and the text of one script."""
+    """Runs one script. Returns the exit status and the output."""
     done = subprocess.run(["sh", "-ec", commands], cwd=folder, env=env, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     return done.returncode, done.stdout

@@ -148,8 +148,8 @@ def dtables(program, folder):
 
 
 def smaller(size, one, other, times):
-    """Asserts that wherever a part of the output has both rows, `one` is at least `times` times as
-    large as `other`. The parts are about runs, managed tables and cTables.
+    """Looks at each part of the output (about runs, managed tables and cTables) that has both rows.
+    Asserts that there `one` is at least `times` times as large as `other`.
     """
     pairs = list(zip([v for k, v in size.items() if k[2] == one],
                      [v for k, v in size.items() if k[2] == other]))

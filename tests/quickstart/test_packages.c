@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Tests the parts of the demonstration in examples/packages: the keys and the operation work, and
- * the comparison of the database with the ledger finds everything that it claims to find. Each test
- * of a finding plants one kind of damage with ordinary transactions, and expects what this damage
- * causes and nothing else.
+ * the comparison of the database with the ledger makes each finding that it claims to make. For
+ * each kind of finding, a test causes one kind of damage by ordinary transactions, and expects
+ * exactly the findings that follow from this damage.
  */
 #include "support/fixtures.h"
 #include "verify.h"
@@ -102,7 +102,8 @@ static void teardown(void)
     temp_dir_remove(dir);
 }
 
-/* Returns a transaction that was aborted on purpose, or one that committed. */
+/* Returns the number of a transaction that aborts on purpose, if `aborts` is true, or else of one
+ * that commits. */
 static uint64_t one_that(bool aborts)
 {
     uint64_t i = 0;
@@ -139,8 +140,8 @@ static void expect_all_well(void)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* A line of blanks separates stanzas like an empty line, also at the beginning of the file and with
- * DOS line ends. */
+/* A line of blanks separates stanzas as an empty line does. This is so at the beginning of the
+ * file, too, and with DOS line ends. */
 START_TEST(stanzas_of_the_file)
 {
     static const char *const begins[] = {"Package: a\nVersion: 1\n", "Package: b\n", "Package: a\n",
@@ -223,8 +224,8 @@ START_TEST(a_kill_after_a_checkpoint_amid_updates)
 }
 END_TEST
 
-/* A transaction has committed, but its commit was not reported. The comparison finds it once; from
- * then on the ledger has it as committed. */
+/* A transaction has committed, but its commit was not reported. The comparison finds the
+ * transaction once. From then on the ledger lists it as committed. */
 START_TEST(an_unreported_commit_is_found_once)
 {
     uint64_t i = one_that(false);
@@ -260,8 +261,8 @@ START_TEST(finds_an_aborted_transaction)
 }
 END_TEST
 
-/* Counts a stanza without inserting it, as if a key had got lost that the ledger does not list. The
- * tally shows it. */
+/* Counts a stanza without inserting it, as if the database had lost a key that the ledger does not
+ * list. The tally shows the loss. */
 START_TEST(finds_a_count_without_a_key)
 {
     struct lladd_txn *txn = begin();
@@ -328,8 +329,8 @@ END_TEST
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* The first and the third stanza have the same first field, so they share one sequence of keys. It
- * goes on when the stanzas repeat. */
+/* The first and the third stanza have the same first field, so they share one sequence of keys. The
+ * sequence goes on when the stanzas repeat. */
 START_TEST(keys_are_the_first_field_and_a_number)
 {
     static const char *const keys[] = {"a 0", "b 0", "a 1", "last, without a newline 0",
@@ -349,7 +350,8 @@ START_TEST(keys_are_the_first_field_and_a_number)
 }
 END_TEST
 
-/* First lines without a colon, with nothing after the colon, and longer than a key may be. */
+/* Stanzas with wrong first lines: without a colon, with nothing after the colon, and longer than a
+ * key may be. */
 START_TEST(keys_of_any_text)
 {
     char why[200], key[STANZA_KEY_MAX];
@@ -385,7 +387,7 @@ END_TEST
 
 /* ---- the tally and its operation ------------------------------------------------------------- */
 
-/* Three transactions count in one cell. The abort of one leaves the counts of the others. */
+/* Three transactions count in one cell. When one of them aborts, the counts of the others stay. */
 START_TEST(undo_leaves_the_others_alone)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -420,8 +422,8 @@ START_TEST(letters_have_cells)
 }
 END_TEST
 
-/* The operation refuses a cell that does not exist before a record is logged; the transaction goes
- * on. */
+/* If the cell does not exist, the operation refuses it before a record is logged, and the
+ * transaction can go on. */
 START_TEST(count_refuses_a_cell_that_does_not_exist)
 {
     struct lladd_error err = LLADD_ERROR_INIT;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Runs the demonstration as a command: it loads a file although it is killed several times, its
-figures add up, and wrong input gets a message and exit status 2.
+"""Runs the demonstration as a command. The demonstration loads a file although it is killed several
+times, its figures add up, and wrong input gets a message and exit status 2.
 
     test_quickstart.py load|input|script <packages program> <quickstart script> [<lladd tool>]
 """
@@ -70,7 +70,8 @@ def case_load(packages, _script, folder, tool):
         last = out[out.index("Last one"):]
         expect(re.search(r"packages\.count@1\s+cell=\d+\s+stanzas=1\s+bytes=\d+", last),
                "the last transaction has no record of the example's operation")
-        # The record of the insertion, or the later records of a split that the insertion caused.
+        # The text names the record of the insertion, or the later records of a split that the
+        # insertion caused.
         expect("lladd.hash." in last, "the last transaction has no record of the hash table")
 
 

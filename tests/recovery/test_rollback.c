@@ -53,8 +53,7 @@ static int late_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span u
         rc = lladd_nta_abort(txn, &inner);
     if (!rc)
         rc = lladd_rollback_to(txn, sp);
-    args.value = lladd_get64(p + 10); /* read last, to detect whether the calls have changed the
-                                       * undo bytes */
+    args.value = lladd_get64(p + 10); /* read after the calls: they must not change it */
     if (!rc)
         rc = lladd_update(txn, id, where, &args, sizeof args);
     return rc ? rc : lladd_nta_end(txn, &outer, LLADD_NO_OP, NULL, 0);
@@ -78,8 +77,7 @@ static const struct lladd_op needy = {
     .undo_pages_max = 1,
 };
 
-/* Like test.late, but the undo_log_max of the operation is too small for what `compensate`
- * writes. */
+/* Like test.late, but undo_log_max is too small for what `compensate` writes. */
 static struct lladd_op stingy;
 
 /* While `mute` is true, its `compensate` fails and sets no error. */
@@ -183,10 +181,8 @@ START_TEST(an_abort_needs_no_memory)
 END_TEST
 
 /* Aborts a transaction that an earlier process has prepared. This process has logged nothing and
- * read no page. The bits of _i:
- * - bit 0: the earlier process was killed;
- * - bit 1: recovery is instant;
- * - bit 2: the transaction has changed more pages than the cache holds. */
+ * read no page. _i: bit 0, the earlier process was killed; bit 1, recovery is instant; bit 2, the
+ * transaction has changed more pages than the cache holds. */
 START_TEST(an_abort_of_what_is_in_doubt_needs_no_memory)
 {
     enum { PAGES = 60 };
@@ -755,10 +751,9 @@ static const struct lladd_object_class long_class = {
 };
 
 /* The longest record is a quarter of the log buffer, and the compensation record of an object may
- * be as long. The next open asks for a smaller buffer. The bits of _i:
- * - bit 0: the transaction is in doubt;
- * - bit 1: the smaller buffer could give the credit, but the record has no room where the buffer
- *   wraps around. */
+ * be as long. The next open asks for a smaller buffer. _i: bit 0, the transaction is in doubt; bit
+ * 1, the smaller buffer could give the credit, but the record has no room where the buffer wraps
+ * around. */
 START_TEST(a_long_undo_and_a_smaller_ring)
 {
     enum { LONG = 500 << 10 };

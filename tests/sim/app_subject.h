@@ -7,10 +7,11 @@
 
 enum app_fault {
     APP_RIGHT,
-    APP_UNDO_WRITES_OLD,  /* undo restores the old value, even if others have added since */
+    APP_UNDO_WRITES_OLD,  /* undo restores the old value, even if other transactions have added
+                           * since */
     APP_FORGETS_NOTE,     /* the workload makes a change without noting it */
     APP_CHECK_COMPLAINS,  /* `check` refuses a sum of 12 */
-    APP_RANDOM,           /* the workload differs each time */
+    APP_RANDOM,           /* each run of the workload differs */
     APP_LEAKS_PAGE,       /* `pages` does not list all pages */
     APP_FAILS,            /* the workload returns an error */
     APP_NO_UNDO,          /* addition is redo-only, and there is no model */
@@ -18,14 +19,14 @@ enum app_fault {
     APP_NEVER_RUN,        /* the subject names an operation that its workload never runs */
     APP_LOOSE,            /* the workload uses a transaction that has ended */
     APP_IGNORES,          /* the workload ignores the result of a commit */
-    APP_IMPURE,           /* redo has side effects: each one adds one more than the one before */
+    APP_IMPURE,           /* redo has side effects: each redo adds one more than the previous one */
     APP_LEAKS_MEMORY,     /* `check` leaks memory */
     APP_LOOPS,            /* the workload commits for ever */
     APP_HANGS,            /* the workload does nothing for ever */
-    APP_REFUSED,          /* the workload repeats for ever what its operation refuses */
+    APP_REFUSED,          /* the workload repeats for ever a call that its operation refuses */
     APP_CRASHES,          /* the workload crashes the process */
-    APP_SMALL_RECORD,     /* prepare asks for more than record_max, and ignores the result */
-    APP_SPEECHLESS,       /* prepare refuses, without a reason */
+    APP_SMALL_RECORD,     /* prepare asks for more bytes than record_max, and ignores the result */
+    APP_SPEECHLESS,       /* prepare refuses without a reason */
     APP_CHECK_SPEECHLESS, /* check fails without a reason */
     APP_SETUP_SPEECHLESS, /* the setup fails without a reason */
     APP_SETUP_HOLDS,      /* the setup leaves a page fixed */
@@ -33,7 +34,7 @@ enum app_fault {
     APP_NO_CREDIT_MAX     /* the workload asks for more log space than the operation declares */
 };
 
-/* The state of such a subject. */
+/* The state of a subject with one of these faults. */
 struct app {
     enum app_fault fault;
     struct lladd_op op;
@@ -41,7 +42,7 @@ struct app {
     int (*run)(void *ctx, struct lladd_sim *, struct lladd_db *, struct lladd_error *);
     unsigned runs;
 };
-/* The subject is in app->subject. */
+/* Makes the subject app->subject, with this fault. */
 void app_init(struct app *, enum app_fault);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Subjects that break the rules, each named after what it does: a shared object for
- * test_command.py. */
+/* A shared object for test_command.py, with subjects that break the rules. Each subject is named
+ * after what it does. */
 #include "app_subject.h"
 
 #include <sched.h>

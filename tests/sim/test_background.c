@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The whole library with its threads and the program's, as fibers: group commit, the log worker,
- * the checkpointer and the page writer take part. Every schedule ends and loses nothing, and the
- * same seed gives the same schedule.
+ * The whole library runs with its own threads and those of the program, all as fibers. Group
+ * commit, the log worker, the checkpointer and the page writer take part. Every schedule ends and
+ * loses nothing, and the same seed gives the same schedule.
  */
 #include "db_fixture.h"
 
@@ -142,8 +142,8 @@ static int run(uint64_t seed, enum ll_schedule_policy how, uint32_t points, stru
     return rc;
 }
 
-/* With random choices at each point, and with random priorities; with points at latches, waits and
- * the device only, and with points at every access to a shared word as well. */
+/* _i % 2: the scheduler chooses at random at each point, or by random priorities. _i / 2: the
+ * points are only at latches, waits and the device, or also at every access to a shared word. */
 START_TEST(a_hundred_schedules_end_and_lose_nothing)
 {
     enum ll_schedule_policy how = _i % 2 ? LL_SCHEDULE_PCT : LL_SCHEDULE_BOUNDED;
@@ -168,9 +168,11 @@ START_TEST(a_hundred_schedules_end_and_lose_nothing)
         ck_assert_uint_eq(first.groups, second.groups);
         ck_assert_uint_eq(first.written, second.written);
     }
-    ck_assert_uint_gt(checkpoints, 100); /* more than the one at creation */
-    ck_assert_uint_gt(written, 2 * 100); /* few: a paced checkpoint waits between writes */
-    ck_assert_uint_lt(least, most); /* group membership depends on the schedule */
+    ck_assert_uint_gt(checkpoints, 100); /* more checkpoints than the one at creation */
+    ck_assert_uint_gt(written, 2 * 100); /* only a few, because a paced checkpoint waits between its
+                                          * writes */
+    ck_assert_uint_lt(least, most); /* how many transactions share a group depends on the
+                                     * schedule */
 }
 END_TEST
 

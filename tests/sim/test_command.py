@@ -141,7 +141,7 @@ class Bad(unittest.TestCase):
                 ("hangs", says, "--damage"), ("threads-hang", says, "--interleave"),
                 # Calls of an operation do not count as progress.
                 ("refused", says + ', after prepare of "app.add"')]
-        with ThreadPoolExecutor(len(runs)) as pool:  # they only wait
+        with ThreadPoolExecutor(len(runs)) as pool:  # the threads only wait
             for done in [pool.submit(self.found, *r, "--seconds", 1) for r in runs]:
                 done.result()
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Contract checks: for every promise, an operation that breaks only that promise is reported under
- * its name. An operation that crashes or loops does not affect the others.
+ * Contract checks. For every promise there is an operation that breaks only this promise. The
+ * report names the operation and the promise. An operation that crashes or loops does not affect
+ * the check of the others.
  */
 #include "support/text.h"
 
@@ -456,7 +457,7 @@ START_TEST(redo_that_crashes)
 }
 END_TEST
 
-/* Works for the records it was made for. */
+/* Works only for the records of the samples. */
 static void dividing_redo(struct lladd_page *p, struct lladd_span s)
 {
     if (lladd_get64((const unsigned char *)s.data + 2) != 77)
@@ -472,7 +473,7 @@ START_TEST(redo_that_crashes_on_mangled_bytes)
 }
 END_TEST
 
-/* A bad operation does not keep the others from being checked. */
+/* A bad operation does not prevent the check of the others. */
 START_TEST(good_ones_among_bad_ones)
 {
     struct lladd_op loop = good("test.loop"), crash = good("test.crash"), fine = good("test.good");
@@ -495,8 +496,8 @@ END_TEST
 
 /* ---- histories ------------------------------------------------------------------------------- */
 
-/* Redo adds to eight bytes; undo restores the whole page: correct by itself, wrong as soon as
- * another transaction has changed the page. */
+/* Redo adds to eight bytes, and undo restores the whole page. This is correct as long as only one
+ * transaction changes the page, and wrong as soon as another transaction has changed it, too. */
 static bool image_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
 {
     (void)v;
@@ -545,7 +546,8 @@ START_TEST(undo_that_puts_back_what_others_have_changed)
     ck_assert_int_eq(r->verdicts[0].result[LLADD_SIM_C_INTERLEAVED], LLADD_SIM_BROKEN);
     lladd_sim_contract_free(r);
 
-    s[0].ended = 1; /* committed before the others began, so the interleaving does not matter */
+    s[0].ended = 1; /* this transaction committed before the others began, so no interleaving
+                     * reveals the mistake */
     s[1].ended = 2;
     r = check_samples(s, 3);
     ck_assert_uint_eq(r->broken, 0);
@@ -553,7 +555,8 @@ START_TEST(undo_that_puts_back_what_others_have_changed)
 }
 END_TEST
 
-/* Correct for one record; of several in a row only the last old value is remembered. */
+/* Redo remembers the old value for undo. This is correct for one record. After several records in a
+ * row, only the last old value is left. */
 static unsigned char remembered;
 
 static void memory_redo(struct lladd_page *p, struct lladd_span s)
@@ -633,7 +636,7 @@ static int undo_effect(void *ctx, struct lladd_txn *txn)
     return lladd_counter_add(txn, data_page(lladd_txn_db(txn)), 8, 5);
 }
 
-/* Sets the counter back, whatever it was: idempotent. */
+/* Sets the counter to 0, whatever it was. This is idempotent. */
 static int reset(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     static const unsigned char zero[8];
@@ -646,7 +649,8 @@ static int subtract(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
     (void)ctx, (void)undo;
     return lladd_counter_add(txn, data_page(lladd_txn_db(txn)), 8, -5);
 }
-/* Correct at first; the third time that there is nothing to undo it leaves a trace. */
+/* Subtracts what was added. When there is nothing to undo for the third time, changes another
+ * word. */
 static int subtract_then_spoil(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     int64_t now = 0;

@@ -152,7 +152,8 @@ static void use_heap(struct fixture *b)
     t = begin(b);
     must(lladd_heap_insert(t, heap, record, 900, &r[2]));
     must(lladd_commit(t));
-    /* As if the heap had more pages than its first inventory page can list; rolled back. */
+    /* Makes changes as if the heap had more pages than its first inventory page can list, and rolls
+     * them back. */
     lladd_op_id link;
     must(lladd_op_lookup(b->db, "lladd.heap.link", 0, &link));
     t = begin(b);
@@ -288,7 +289,8 @@ START_TEST(the_built_in_operations_keep_every_promise)
 }
 END_TEST
 
-/* The same for a subject's workload, which takes checkpoints. */
+/* Checks the operations in the same way, with samples from a subject's workload, which takes
+ * checkpoints. */
 START_TEST(a_subject_is_checked_by_its_workload)
 {
     const struct lladd_sim_subject *s = lladd_sim_subject_find("counters");

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Silent damage: the files of a database are changed, in a sample of all ways. Each change is
- * detected or repaired, or has a known reason why it cannot be detected. A library that accepts
- * wrong bytes is caught, and the token repeats the failure.
+ * Silent damage. The files of a database are changed; the test tries a sample of all possible
+ * changes. Each change is detected or repaired, or there is a known reason why it cannot be
+ * detected. If a library accepts wrong bytes, the simulator reports this, and the token repeats the
+ * failure.
  */
 #include "verdicts.h"
 
@@ -103,8 +104,8 @@ END_TEST
 
 /* ---- bugs are caught --------------------------------------------------------------------- */
 
-/* A planted bug with which the library misses a certain damage, and a subject and a number of
- * damages that reveal it. */
+/* In each row: a planted bug with which the library misses a certain damage, and a subject and a
+ * number of damages that reveal the bug. */
 static const struct {
     enum lladd_bug bug;
     const char *subject;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Calls fail, once and for ever, and a correct workload survives each failure. A library that
- * ignores an error, or makes promises after one, is caught by O8, with a token that repeats the
- * failure.
+ * Each call fails in turn, either once or for ever. A correct workload survives each failure. If a
+ * library ignores an error, or makes promises after an error, the oracle O8 reports it, and the
+ * token repeats the failure.
  */
 #include "app_subject.h"
 #include "verdicts.h"
@@ -38,8 +38,8 @@ static void expect_told(const struct lladd_sim_subject *s, const struct lladd_si
 
 /* ---- correct workloads pass -------------------------------------------------------------- */
 
-/* Every sixth call. Under a sanitizer, which only looks for memory errors, every thirtieth. The
- * nightly run (sim/errors_deep) skips no call, as far as its time allows. */
+/* Every sixth call fails. Under a sanitizer, which only looks for memory errors, it is every
+ * thirtieth. The nightly run (sim/errors_deep) tries each call, as far as its time allows. */
 #ifdef LL_TEST_INSTRUMENTED
 #define EVERY 30
 #else
@@ -122,7 +122,7 @@ END_TEST
 
 /* ---- bugs are caught --------------------------------------------------------------------- */
 
-/* Each kind of failing sync reveals the planted bug. */
+/* Whatever the kind of the sync that fails, the planted bug shows. */
 static const enum lladd_sim_fault syncs[] = {LLADD_SIM_FAULT_SYNC, LLADD_SIM_FAULT_SYNC_LOST,
                                              LLADD_SIM_FAULT_SYNC_REVERTED};
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The recovery simulator: a correct workload passes in every explored crash state, and a broken
- * workload or library is caught by the oracle meant for it. If the failure belongs to one run, a
- * token repeats it. Tokens that are not valid for the subject are refused with a reason.
+ * The recovery simulator. A correct workload passes in every explored crash state. If a workload or
+ * the library is broken, the oracle that is meant for this mistake reports it. If the failure
+ * belongs to one run, a token repeats it. Tokens that are not valid for the subject are refused
+ * with a reason.
  */
 #include "app_subject.h"
 #include "verdicts.h"
@@ -30,7 +31,8 @@ static struct lladd_sim_report *explore(const struct lladd_sim_subject *s,
 
 /* ---- correct workloads pass -------------------------------------------------------------- */
 
-/* The first states of each subject; each has at least as many. sim/all_subjects explores more. */
+/* The test explores so many states of each subject; each subject has at least as many.
+ * sim/all_subjects explores more. */
 #define STATES 2000
 
 START_TEST(every_subject_recovers_from_every_crash)
@@ -54,9 +56,9 @@ START_TEST(every_subject_recovers_from_every_crash)
 }
 END_TEST
 
-/* The same with instant recovery: databases open before their pages are redone, and crash while
- * redo is pending. A record that is older than an image of its page is not redone, so some paths of
- * redo need not run. */
+/* The same exploration with instant recovery: databases open before their pages are redone, and
+ * crash while redo is pending. A record that is older than an image of its page is not redone, so
+ * some paths of redo need not run. */
 START_TEST(every_subject_recovers_instantly)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
@@ -71,9 +73,10 @@ START_TEST(every_subject_recovers_instantly)
 }
 END_TEST
 
-/* A database on a device that does not tear pages is recovered on one that does, and back. The
- * recording is rebuilt with the options of the workload (O7): in a small cache a database without
- * LLADD_OPT_ATOMIC_PAGES would log images of the pages that it evicts after redo. */
+/* A database on a device that does not tear pages is recovered on a device that does, and the other
+ * way round. The recording is rebuilt with the options of the workload (O7). Otherwise a database
+ * with a small cache and without LLADD_OPT_ATOMIC_PAGES would log images of the pages that it
+ * evicts after redo. */
 START_TEST(options_change_between_runs)
 {
     static const char *const names[] = {"counters", "records", "writeback.redo"};
@@ -165,9 +168,9 @@ static enum lladd_sim_oracle verdict(const struct lladd_sim_subject *s, uint32_t
     return o;
 }
 
-/* Varying the version of one page at a time gives the same verdict as all combinations, with and
- * without planted bugs. With atomic pages only: where pages may tear, recovery fills them from
- * images, so their versions on disk make no difference. */
+/* The simulator varies the version of one page at a time. This gives the same verdict as all
+ * combinations of versions, with and without planted bugs. The test uses atomic pages only: where
+ * pages may tear, recovery fills them from images, so their versions on disk make no difference. */
 START_TEST(the_reduction_and_the_full_product_agree)
 {
     const struct lladd_sim_subject *s = lladd_sim_subject_find("counters");
@@ -241,7 +244,7 @@ START_TEST(an_excuse_is_accepted)
 }
 END_TEST
 
-/* Undo of an operation that is never undone cannot run, and is not required. */
+/* If an operation is never undone, its undo cannot run, and the coverage does not require it. */
 START_TEST(what_cannot_happen_needs_no_excuse)
 {
     struct app app;
@@ -375,8 +378,8 @@ static unsigned times(const char *what)
     return n;
 }
 
-/* A smaller failure has only the crashes that it needs, and almost nothing that was pending at them
- * has arrived. */
+/* A failure that was made smaller has only the crashes that it needs, and almost none of the writes
+ * that were pending at these crashes survive. */
 START_TEST(a_failure_is_made_smaller)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
@@ -416,7 +419,7 @@ START_TEST(wrong_contents_name_what_was_undone)
 }
 END_TEST
 
-/* What the bounds exclude stays excluded. */
+/* What the bounds exclude, the reduction of a failure excludes, too. */
 START_TEST(a_smaller_failure_keeps_to_the_bounds)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
@@ -433,7 +436,8 @@ END_TEST
 
 /* ---- bounds ------------------------------------------------------------------------------ */
 
-/* The time limit is checked also where nothing new is found, and during long rows of states. */
+/* The simulator checks the time limit even while it finds nothing new, and during long rows of
+ * states. */
 START_TEST(time_is_a_bound)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;

@@ -2,9 +2,9 @@
 /*
  * Two or three transactions commit concurrently, in every schedule with a limited number of
  * preemptions at latches, waits and wake-ups, or at accesses to shared words as well. Each commit
- * is durable when it returns, all are there afterwards, and sometimes one sync serves several. A
- * planted bug, a leader that forgets transactions that came too late for its group, leaves one
- * waiting for ever, and is found.
+ * is durable when it returns, all are there afterwards, and sometimes one sync serves several. With
+ * a planted bug, the leader of a group forgets transactions that came too late for the group. Then
+ * one of them waits for ever, and the simulator finds this.
  */
 #include "testops.h"
 
@@ -42,7 +42,7 @@ static struct test_world world;
 static struct lladd_db *db;
 static lladd_pageno page;
 static struct lladd_error err;
-static unsigned early; /* acknowledgements before the commit was durable */
+static unsigned early; /* number of acknowledgements that came before the commit was durable */
 static unsigned groups[8];
 
 static void observe(void *ctx, const struct lladd_dst_event *e)
@@ -148,7 +148,8 @@ static struct result explore(const struct bounds *which, uint64_t planted)
         if (rc == 0 && result.schedules % 16 == 1)
             expect_all(device);
         if (rc == 0)
-            lladd_device_close(device); /* otherwise leaked, with what the fibers held */
+            lladd_device_close(device); /* otherwise it would be leaked, together with what the
+                                         * fibers hold */
     } while (ll_all_choices_next(&all) && !result.deadlocks);
     ck_assert(!all.differs && !all.no_memory);
     ll_all_choices_free(&all);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * While the simulator records a workload, it checks what it relies on: redo and undo touch one page
- * and their bytes (O18), and the log yields the same pages from an old copy (O7). Each operation
- * here breaks one of these promises in a way that the workload itself does not notice. The report
- * names the operation.
+ * While the simulator records a workload, it checks two promises on which it relies. Redo and undo
+ * access only their page and the bytes of the record (O18). From an old copy of the pages, the log
+ * gives the same pages again (O7). Each operation here breaks one of these promises in a way that
+ * the workload itself does not notice. The report names the operation.
  */
 #include "app_subject.h"
 
@@ -16,7 +16,8 @@
 
 enum { OTHER_PAGE = 0 }; /* the root page */
 
-/* State that operations must not have. */
+/* State outside of pages and records. The operations of this test use it, which operations must not
+ * do. */
 static const unsigned char *remembered; /* bytes of a page while it was fixed */
 static unsigned char *own;              /* bytes of the app's own page */
 static uint64_t epoch;                  /* 1 in the workload, 0 elsewhere */
@@ -49,7 +50,7 @@ static struct lladd_sim_report *explore(void)
     return r;
 }
 
-/* The violation's message contains all of these texts. */
+/* Asserts that the violation's message contains all of these texts. */
 static void expect_caught(enum lladd_sim_oracle oracle, const char *const *says)
 {
     struct lladd_sim_report *r = explore();
@@ -165,7 +166,8 @@ START_TEST(redo_that_remembers_where_its_page_was_is_caught)
 }
 END_TEST
 
-/* The simulator checks the undo also of an update that is not undone: a crash might undo it. */
+/* The simulator checks the undo of an update even if the update is not undone, because a crash
+ * might undo it. */
 static void undo_reads_another(struct lladd_page *page, struct lladd_span bytes)
 {
     if (epoch && lladd_get64(bytes.data) == 5 && remembered[101] == 0xa5)

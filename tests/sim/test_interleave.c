@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Crash and interleaving together: a correct subject passes in every schedule with one or two
- * preemptions and every crash of each schedule. A bug that needs both a crash and an interleaving
- * is caught, with a token that repeats the failure, and is not caught if the threads run one after
- * the other. A failure of the threads without a crash is reported as such.
+ * Crash and interleaving together. A correct subject passes in every schedule with one or two
+ * preemptions, and at every crash of each schedule. A bug that needs both a crash and an
+ * interleaving is found, and a token repeats the failure. The bug is not found if the threads run
+ * one after the other. A failure of the threads without a crash is reported as such.
  */
 #include <check.h>
 #include <lladd/dst.h>
@@ -55,7 +55,8 @@ static int take_text(void *ctx, const void *bytes, size_t len)
     return 0;
 }
 
-/* The only failure is this oracle's, and its token repeats it, with its history. */
+/* Asserts that the only failure is that of this oracle, and that its token repeats the failure and
+ * its history. */
 static void expect_caught(const struct lladd_sim_subject *s, const struct lladd_sim_bounds *b,
                           const struct lladd_sim_report *r, enum lladd_sim_oracle oracle)
 {
@@ -82,8 +83,8 @@ static void expect_caught(const struct lladd_sim_subject *s, const struct lladd_
 
 /* ---- correct workloads pass -------------------------------------------------------------- */
 
-/* As many preemptions as the time allows; ./runtests tries two for all subjects. Under a sanitizer
- * one, which is enough to run every step. */
+/* TWO is the number of preemptions, as many as the time allows; ./runtests tries two for all
+ * subjects. Under a sanitizer it is one, which is enough to run every step. */
 #ifdef LL_TEST_INSTRUMENTED
 #define TWO 1
 #define SCHEDULES 50
@@ -182,8 +183,9 @@ START_TEST(a_deadlock_over_log_credit_has_names)
 }
 END_TEST
 
-/* The crashes of the schedules with one preemption include those without, and those with two
- * include both. A state seen in one schedule is not visited again in another. */
+/* The schedules with one preemption have all crashes of those without preemption, and the schedules
+ * with two have all crashes of both. A state that one schedule has visited is not visited again in
+ * another schedule. */
 START_TEST(states_are_shared_by_all_schedules)
 {
     const struct lladd_sim_subject *s = lladd_sim_subject_find("threads.commit");

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Mistakes of an operation's author that no crash reveals: a logical undo that takes more than is
- * declared (O19); a wait that only the waiting thread could end (O17); an update that needs log
- * space which was never asked for. Each is named in the report.
+ * Mistakes of an operation's author that no crash reveals:
+ * - a logical undo that takes more than the operation declares (O19);
+ * - a wait that only the waiting thread could end (O17);
+ * - an update that needs log space for which the caller has not asked.
+ * The report names each of them.
  */
 #include "verdicts.h"
 
@@ -26,7 +28,7 @@ enum { STEPS = 3, RECORD_LOG = 128 + 16 };
 
 /* The mistake that a case makes. */
 struct limits {
-    unsigned pages;      /* number that compensate fixes at a time */
+    unsigned pages;      /* number of pages that compensate fixes at a time */
     bool forgets;        /* the workload does not ask for log space */
     bool waits;          /* the workload waits for a lock of its own thread */
     uint64_t timeout;    /* of that wait */
@@ -300,7 +302,8 @@ static void passes(void)
     lladd_sim_report_free(r);
 }
 
-/* The only violation is this oracle's, and its message contains all of these texts. */
+/* Asserts that the only violation is that of this oracle, and that its message contains all of
+ * these texts. */
 static void caught(enum lladd_sim_oracle oracle, const char *const *says)
 {
     struct lladd_sim_report *r = explore();
@@ -344,7 +347,7 @@ START_TEST(a_wait_for_oneself_is_named)
     limits.waits = true;
     CAUGHT(LLADD_SIM_O_DEADLOCK, "the only thread waits for ever", "{7, \"key\"}",
            "in the way is transaction #1");
-    limits.timeout = 1000000000; /* virtual time: passes at once */
+    limits.timeout = 1000000000; /* the time is virtual, so it passes at once */
     passes();
 }
 END_TEST

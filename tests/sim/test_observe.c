@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The events of the instrumented library: each step once, with its LSN, page and operation; none
- * for a thread that does not observe.
+ * The events of the instrumented library. An observer gets each step once, with its LSN, page and
+ * operation. A thread that does not observe gets no events.
  */
 #include "db_fixture.h"
 #include "seen.h"
@@ -13,7 +13,7 @@ static struct fixture r;
 static struct seen seen;
 static lladd_pageno page[2];
 
-/* A database with two committed pages of cells, observed from then on. */
+/* Makes a database with two committed pages of cells. The test observes from then on. */
 static void begin_case(void)
 {
     fixture_init(&r, 0);

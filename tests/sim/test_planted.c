@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The simulator catches every planted bug of <lladd/dst.h> without a hint: in the mode, in the
- * subject and by the oracle named here. The token repeats the failure; without the bug the same
- * search finds nothing. A bug without a row fails the test, and so does a bug that is not caught.
+ * The simulator finds every planted bug of <lladd/dst.h> without a hint, in the mode, in the
+ * subject and by the oracle that this file names. The token repeats the failure. Without the bug,
+ * the same search finds nothing. The test fails if a bug has no row or is not found.
  *
  * There is a case for each row, named after its bug, which prints the effort it took. With the
  * argument "table" the program prints the table of docs/simulator.md instead; a case compares that
@@ -21,8 +21,8 @@ enum mode { EXPLORE, ERRORS, DAMAGE, RANDOM, INTERLEAVE };
 
 static const char *const mode_names[] = {"explore", "errors", "damage", "random", "interleave"};
 
-/* A bug and where it must be caught. Only the first row of a bug is in the table; the others show
- * that other modes catch it, too. */
+/* A bug, and the mode, the subject and the oracle that must find it. Only the first row of a bug is
+ * in the table of docs/simulator.md. The other rows show that other modes find the bug, too. */
 struct row {
     enum lladd_bug bug;
     enum mode mode;
@@ -31,7 +31,8 @@ struct row {
     uint32_t depth;  /* 0: default */
     uint32_t flags;  /* of the bounds */
     uint64_t seed;   /* 0: default */
-    uint64_t states; /* maximum; of DAMAGE: the number tried. 0: MOST */
+    uint64_t states; /* the largest number of states, or in mode DAMAGE the number of damages; 0:
+                      * MOST */
 };
 
 enum { MOST = 20000, LONG = 400000, SAMPLES = 1000 };
@@ -65,7 +66,7 @@ static const struct row rows[] = {
     {LLADD_BUG_SAVEPOINT, EXPLORE, "actions", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_ACKNOWLEDGE, EXPLORE, "counters", LLADD_SIM_O_LOST, 1, 0, 0, 0},
     {LLADD_BUG_PREPARE, EXPLORE, "prepared", LLADD_SIM_O_IN_DOUBT, 1, 0, 0, 0},
-    /* With seed 1 another oracle (O2) reports it first. */
+    /* With seed 1 another oracle (O2) reports the bug first. */
     {LLADD_BUG_PREPARED, RANDOM, "prepared", LLADD_SIM_O_IN_DOUBT, 0, 0, 2, 0},
     {LLADD_BUG_OUTCOMES, EXPLORE, "heuristic", LLADD_SIM_O_IN_DOUBT, 1, 0, 0, 0},
     {LLADD_BUG_NAMES, EXPLORE, "counters", LLADD_SIM_O_OPEN, 1, 0, 0, 0},
@@ -73,7 +74,8 @@ static const struct row rows[] = {
      * then does not write the page. */
     {LLADD_BUG_REDO_BARRIER, RANDOM, "extents", LLADD_SIM_O_CONTENTS, 0, LLADD_SIM_INSTANT, 0, 0},
     {LLADD_BUG_BULK_SYNC, RANDOM, "extents", LLADD_SIM_O_CONTENTS, 0, 0, 0, 0},
-    /* The recording reveals it. Few states: a violation after a crash would replace it. */
+    /* The recording itself reveals the bug. There are few states, because a violation after a crash
+     * would replace that of the recording. */
     {LLADD_BUG_BULK_TOLD, EXPLORE, "bulk", LLADD_SIM_O_REBUILD, 1, 0, 0, 100},
     {LLADD_BUG_FREE_EARLY, EXPLORE, "pages", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_FLUSH, EXPLORE, "counters", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
@@ -117,7 +119,7 @@ static const struct row rows[] = {
     {LLADD_BUG_LOWEST_FIRST, EXPLORE, "stale", LLADD_SIM_O_OPEN, 3, KILLED, 0, 0},
     /* Depth 8, because the reserve suffices for three crashes in a row. */
     {LLADD_BUG_OWED, RANDOM, "full", LLADD_SIM_O_OPEN, 8, 0, 0, 0},
-    /* With other seeds another oracle (O11) reports it first. */
+    /* With other seeds another oracle (O11) reports the bug first. */
     {LLADD_BUG_DISOWN, RANDOM, "space", LLADD_SIM_O_CONTENTS, 0, 0, 3, 0},
     {LLADD_BUG_STEP_STAYS, EXPLORE, "ends", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_LISTED_APART, EXPLORE, "regions", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
@@ -140,8 +142,8 @@ static const struct row rows[] = {
     {LLADD_BUG_LAST_EIGHTH, EXPLORE, "writeback.limit", LLADD_SIM_O_WORKLOAD, 1, 0, 0, 0},
     {LLADD_BUG_BT_UNDO, EXPLORE, "trees", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_BT_MERGE, EXPLORE, "trees.merge", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
-    /* KILLED, because these bugs show late in a workload of which most states are losses of power
-     * in the middle of a write. */
+    /* KILLED, because these bugs show late in the workload. Without it, most states would be losses
+     * of power in the middle of a write. */
     {LLADD_BUG_MANIFEST_FIRST, EXPLORE, "backup", LLADD_SIM_O_CHECK, 1, KILLED, 0, 0},
     {LLADD_BUG_BULK_LEFT, EXPLORE, "backup", LLADD_SIM_O_CHECK, 1, KILLED, 0, 0},
     {LLADD_BUG_PIN_EARLY, EXPLORE, "archive", LLADD_SIM_O_CHECK, 1, KILLED, 0, 0},
@@ -213,7 +215,7 @@ static void bound(const struct row *row, struct lladd_sim_bounds *b)
     b->states = row->states ? row->states : MOST;
 }
 
-/* The reports are different types, but have these members in common. */
+/* The reports of the modes have different types. These are the members that they have in common. */
 #define TAKE(result, report, count) \
     do { \
         (result)->n_failures = (report)->n_failures; \
@@ -252,8 +254,8 @@ static int search(const struct row *row, const struct lladd_sim_bounds *b, struc
     return rc;
 }
 
-/* Searches with the row's seed and, in mode RANDOM, with the next ones until one finds what the row
- * says: which states a seed reaches depends on the layout of the log. */
+/* Searches with the row's seed. In mode RANDOM, tries the next seeds, too, until one finds what the
+ * row says, because the layout of the log decides which states a seed reaches. */
 static int catch(const struct row *row, struct lladd_sim_bounds *b, struct result *result,
                  struct lladd_error *err)
 {

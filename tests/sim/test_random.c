@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The random mode: a correct subject passes; a broken one is caught soon, and the token repeats the
- * failure; every fault that was possible has happened; the same seed gives the same run, and
- * another seed another one.
+ * The random mode.
+ * - A correct subject passes.
+ * - A broken subject fails soon, and the token repeats the failure.
+ * - Every fault that was possible has happened.
+ * - The same seed gives the same run, and another seed gives another run.
  */
 #include "app_subject.h"
 #include "verdicts.h"
@@ -179,7 +181,7 @@ START_TEST(a_broken_operation_is_caught_within_300_states)
 }
 END_TEST
 
-/* What the bounds exclude stays excluded. */
+/* What the bounds exclude, the reduction of a failure excludes, too. */
 START_TEST(a_token_keeps_the_bounds)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
@@ -238,8 +240,8 @@ static uint64_t slow_run(uint64_t states, uint64_t milliseconds, uint64_t slow_a
 }
 
 /* Returns the number of dumps before a failure that is found within `states` states. A row of
- * crashes goes on beyond the bound, so the bound is lowered until the failure is no longer found.
- * 0: the first row already has it. */
+ * crashes goes on beyond the bound, so this function lowers the bound until the failure is no
+ * longer found. Returns 0 if the first row already has the failure. */
 static uint64_t dumps_without_failure(uint64_t states)
 {
     struct lladd_sim_random_report *r;
@@ -253,8 +255,8 @@ static uint64_t dumps_without_failure(uint64_t states)
     return 0;
 }
 
-/* Lets one dump use up all the time: the one a quarter of the way from `found` to `all` dumps.
- * Doubles the time until the failure is found and that dump is reached. Returns the number of
+/* Lets one dump use up all the time. This dump is a quarter of the way from `found` to `all` dumps.
+ * Doubles the time until the search finds the failure and reaches that dump. Returns the number of
  * dumps. */
 static uint64_t slow_reduction(uint64_t found, uint64_t all)
 {
@@ -271,8 +273,9 @@ static uint64_t slow_reduction(uint64_t found, uint64_t all)
     return dumps;
 }
 
-/* A reduction uses up the time. Few dumps follow, and the token is valid. With some seeds the slow
- * dump belongs to the search: then the reductions have all their time. */
+/* The reduction of a failure uses up the time. Few dumps follow, and the token is valid. With some
+ * seeds the slow dump is in the search and not in the reduction; such a seed tests nothing, and the
+ * next one is tried. */
 START_TEST(reductions_end_in_time)
 {
     struct lladd_sim_random_report *r;
@@ -313,8 +316,8 @@ START_TEST(a_failure_is_made_smaller)
 }
 END_TEST
 
-/* Mostly a token is a row of choices. An error in recovery cannot be one of them, so its token has
- * the numbers from which everything was drawn. */
+/* Most tokens are a row of choices. An error in recovery cannot be such a choice. So the token of
+ * such a failure has the numbers from which everything was drawn. */
 START_TEST(what_is_no_row_of_choices_is_told_by_its_numbers)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;

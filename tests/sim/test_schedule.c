@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The cooperative scheduler: it finds every interleaving of small programs, and no impossible one.
- * Deadlocks and lost wake-ups are reported with what each thread waits for, time is virtual, and a
- * seed gives the same run again.
+ * It reports deadlocks and lost wake-ups, with what each thread waits for. Time is virtual. A seed
+ * gives the same run again.
  */
 #include <check.h>
 #include <lladd/error.h>
@@ -27,7 +27,7 @@ static void begin_with(enum ll_schedule_policy how, unsigned bound, ll_schedule_
     ck_assert_int_eq(lladd_dst_fibers_new(&cfg, &fibers), 0);
 }
 
-/* Every schedule with at most `bound` preemptions. */
+/* Runs every schedule with at most `bound` preemptions. */
 static void begin_all(unsigned bound, uint32_t points)
 {
     ll_all_choices_init(&all);
@@ -106,16 +106,16 @@ START_TEST(a_lost_update_is_found)
     struct shared s = {.threads = 2, .rounds = 1};
     unsigned runs;
     ck_assert_uint_eq(values(UINT32_MAX, &s, &runs), 1 << 1 | 1 << 2);
-    ck_assert_uint_ge(runs, 6); /* the interleavings of two times two accesses */
+    ck_assert_uint_ge(runs, 6); /* the interleavings of two threads with two accesses each */
     ck_assert_uint_eq(values(1, &s, &runs), 1 << 1 | 1 << 2);
     /* The starting thread only waits, so without preemption the threads run one after the other. */
     ck_assert_uint_eq(values(0, &s, &runs), 1 << 2);
 }
 END_TEST
 
-/* Two preemptions give every result that one gives, and also 2 as the result of 2 + 2 increments: a
- * thread overwrites the other's increments with a value that it read before them. Three give 2, 3
- * and 4. */
+/* Two threads make two increments each. Two preemptions give every result that one preemption
+ * gives, and also the result 2: a thread overwrites both increments of the other one with a value
+ * that it read before them. Three preemptions give 2, 3 and 4. */
 START_TEST(what_needs_two_preemptions_is_found_with_two)
 {
     struct shared s = {.threads = 2, .rounds = 2};
@@ -143,7 +143,7 @@ END_TEST
 
 static struct lladd_mutex a;
 
-/* Debug builds would abort because of the order of ranks; trylock is not checked. */
+/* Uses trylock, because debug builds check the order of ranks in a lock, but not in a trylock. */
 static void take(struct lladd_mutex *m)
 {
     while (!lladd_mutex_trylock(m))
@@ -533,7 +533,7 @@ START_TEST(a_fiber_can_stop_the_run_where_it_stands)
     ck_assert_int_eq(run(lights_out, &after), LLADD_END);
     ck_assert(!after);
     lladd_dst_stop(); /* no effect outside a run */
-    /* It stays locked for ever: a run that is stopped leaves everything as it is. */
+    /* The mutex stays locked for ever, because a run that is stopped leaves everything as it is. */
     ck_assert(!lladd_mutex_trylock(&a));
     end_case();
 }

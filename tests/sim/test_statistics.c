@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The cost of statistics. The scheduler counts the locks and the accesses to shared words.
- * lladd_stats_get needs as many of them with many open transactions as with one.
+ * The cost of statistics. The scheduler counts the locks and the accesses to shared words. A call
+ * of lladd_stats_get makes as many of these with many open transactions as with one.
  */
 #include "db_fixture.h"
 
@@ -58,7 +58,7 @@ static void *open_many(void *arg)
     for (unsigned i = 0; i < MANY; i++)
         done(lladd_abort(txn[i]));
     fixture_close(&r);
-    ck_assert_uint_ge(many.walk, one.walk + MANY - 1); /* a visit to a transaction counts */
+    ck_assert_uint_ge(many.walk, one.walk + MANY - 1); /* each visit to a transaction was counted */
     ck_assert_uint_gt(one.stats, 0);
     ck_assert_uint_eq(many.stats, one.stats);
     return NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The store of a simulation: what it promises in a run, and after each crash of a put and of a
- * removal. After each crash an object is whole or not there; a put that has returned stays, and so
- * does a removal.
+ * What the store of a simulation promises, in a run and after each crash during a put or a removal.
+ * After each crash an object is either whole or not there. The effect of a put that has returned
+ * stays, and so does that of a removal.
  */
 #include "verdicts.h"
 
@@ -28,7 +28,7 @@ static int put(const char *name, size_t len, struct lladd_error *err)
     return s->ops->put(s, name, pieces, 2, err);
 }
 
-/* Objects that were listed, and the sum of their sizes. */
+/* The number of objects that were listed, and the sum of their sizes. */
 struct seen {
     unsigned n;
     uint64_t bytes;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""docs/simulator.md quotes the output of examples/simulate: line by line, in that order, except
-numbers and tokens. The broken operation is caught after at most twice as many crash states as the
-page says; the right one passes.
+"""docs/simulator.md quotes the output of examples/simulate. The output must have the quoted lines,
+in their order, except for numbers and tokens. The simulator must find the mistake of the broken
+operation after at most twice as many crash states as the page says. The right operation passes.
 
 test_tutorial.py <root> <simulate>"""
 import os
@@ -36,7 +36,7 @@ def quoted(page):
 
 
 def follow(block, said):
-    """The first line of the block that is missing in the output, or None."""
+    """Returns the first line of the block that the output does not have, or None."""
     at = 0
     for line in block:
         while at < len(said) and shape(said[at]) != shape(line):

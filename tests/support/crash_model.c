@@ -81,7 +81,7 @@ char *model_strdup(const char *s)
     return strcpy(model_alloc(strlen(s) + 1), s);
 }
 
-/* Makes room for one more in an array. */
+/* Makes room for one more element in an array. */
 static void *grown(void *array, size_t count, size_t *capacity, size_t element)
 {
     if (count < *capacity)
@@ -114,7 +114,7 @@ static void buffer_write(struct buffer *b, uint64_t off, const void *data, size_
         memcpy(b->data + off, data, len);
 }
 
-/* Is the path `name` directly in directory `dir`? */
+/* Returns true if the path `name` is directly in the directory `dir`. */
 static bool lies_in(const char *name, const char *dir)
 {
     const char *slash = strrchr(name, '/');

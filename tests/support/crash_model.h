@@ -48,12 +48,12 @@ void model_sync_dir(struct crash_model *, const char *name);
  * although the kernel takes them for written. */
 void model_sync_failed(struct crash_model *, const struct model_file *);
 
-/* Fills an empty device with what a crash leaves. With `after`, makes a model of that device, in
- * which everything is durable. */
+/* Fills an empty device with what a crash leaves. If `after` is not NULL, *after becomes a model of
+ * that device, in which everything is durable. */
 void model_crash(const struct crash_model *, const struct fault_crash *, struct lladd_device *into,
                  struct crash_model **after);
 
-/* malloc and the like, which end the test if there is no memory. */
+/* Like malloc and the other functions of these names, but end the test if there is no memory. */
 void *model_alloc(size_t size);
 char *model_strdup(const char *);
 void model_fatal(const char *what, const char *name, int64_t rc) __attribute__((noreturn));

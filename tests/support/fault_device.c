@@ -111,7 +111,7 @@ static int end(struct fault_device *fd, int rc)
     return rc == UNDER_WAY ? -EIO : rc;
 }
 
-/* Must the model record a call with this result? */
+/* Returns true if the model must record a call with this result. */
 static bool happened(int rc)
 {
     return rc == 0 || rc == UNDER_WAY;
@@ -254,8 +254,8 @@ static int fault_truncate(struct lladd_device *dev, struct lladd_file *handle, u
     return end(fd, rc);
 }
 
-/* As a truncation to a larger size: the new part reads as zeros, and is there after a crash if the
- * file was synced. */
+/* Acts like a truncation to a larger size: the new part reads as zeros, and after a crash it is
+ * there if the file was synced. */
 static int fault_allocate(struct lladd_device *dev, struct lladd_file *handle, uint64_t size)
 {
     struct fault_device *fd = of(dev);

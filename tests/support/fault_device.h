@@ -110,7 +110,8 @@ uint64_t fault_device_open_files(struct fault_device *);
 void fault_device_fail(struct fault_device *, uint64_t n, unsigned kinds, int err, bool forever);
 /* Restricts the plan to calls on files with this prefix in their names; NULL or "" for all. */
 void fault_device_only(struct fault_device *, const char *prefix);
-/* The number of calls that have failed since the last plan or capacity was set, by either. */
+/* The number of calls that have failed, by the plan or for lack of space, since the last plan or
+ * capacity was set. */
 uint64_t fault_device_fired(struct fault_device *);
 /* A call fails with -ENOSPC if it would make all files together larger than this. UINT64_MAX: no
  * limit. */
@@ -140,7 +141,7 @@ struct fault_crash {
  * change is pending: a crash may keep it. n = 0 cancels the plan. */
 void fault_device_crash_at(struct fault_device *, uint64_t n);
 bool fault_device_crashed(struct fault_device *);
-/* Number n of pending operations; seeds for FAULT_PREFIX are 0 to n. */
+/* Returns the number n of pending operations. For FAULT_PREFIX the seeds are 0 to n. */
 uint64_t fault_device_pending(struct fault_device *);
 void fault_device_crash(struct fault_device *, const struct fault_crash *,
                         struct lladd_device *into);

@@ -18,15 +18,16 @@ char *temp_dir_path(const char *dir, const char *name);
 unsigned temp_dir_modes(const char *dir, unsigned file, unsigned directory);
 
 /* Runs fn(arg) in a child process. Returns true if it aborts after printing `message` to stderr.
- * For assertions in debug builds. Works whether Check forks for each test or not. */
+ * Use it to test the assertions of debug builds. It works whether Check forks for each test or
+ * not. */
 bool dies_saying(void (*fn)(void *), void *arg, const char *message);
 
 /* splitmix64: returns the next number of the sequence. */
 uint64_t seeded_next(uint64_t *state);
 void seeded_fill(uint64_t seed, void *buf, size_t len);
 
-/* Is the address space large enough to reserve an address for every page of a file? On 32-bit
- * processors it is not. There, tests of reserved address space use frames in the heap. */
+/* Returns true if the address space is large enough to reserve an address for every page of a file.
+ * On 32-bit processors it is not. There, tests of reserved address space use frames in the heap. */
 enum { LL_TEST_CAN_RESERVE = sizeof(void *) >= 8 };
 
 #endif

@@ -18,8 +18,8 @@ struct test_point {
     uint64_t fail_on; /* number of the passage that fails; 0: none */
     int err;
     bool stops;
-    uint64_t releases; /* number of calls of test_world_release. When this number changes, a stopped
-                        * thread goes on, even if the point already stops threads again */
+    uint64_t releases; /* number of calls of test_world_release. A stopped thread goes on when this
+                        * number changes, even if the point stops threads again by then */
     unsigned standing;
 };
 

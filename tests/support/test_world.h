@@ -39,7 +39,8 @@ void test_world_init(struct test_world *, uint64_t seed);
 void test_world_free(struct test_world *); /* no thread may be stopped at a point */
 void test_world_advance(struct test_world *, uint64_t ns);
 
-/* The n-th passage from now (1 is the next; 0: none) fails with -err, once. */
+/* The n-th passage from now fails with -err; later passages do not fail. 1 is the next passage, and
+ * with 0 none fails. */
 void test_world_fail_at(struct test_world *, const char *point, uint64_t n, int err);
 uint64_t test_world_passed(struct test_world *, const char *point);
 

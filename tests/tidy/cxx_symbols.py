@@ -17,7 +17,7 @@ FOREIGN = re.compile(r"^_(?!Z)")
 
 
 def declared(text):
-    """The names of the functions that a header declares as the library's."""
+    """Returns the names of the library's functions that a header declares."""
     text = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.S)
     return set(re.findall(r"^LLADD_API\b[^;(]*?\b(lladd_\w+)\s*\(", text, re.M))
 
@@ -42,8 +42,8 @@ def defined(libraries):
 
 
 def referred(include, headers, names, cxx):
-    """The undefined symbols of an object that takes the address of every function in `names`; None
-    if the object does not compile."""
+    """Compiles an object that takes the address of every function in `names`. Returns the undefined
+    symbols of the object, or None if it does not compile."""
     lines = [f"#include <lladd/{name}>" for name in headers]
     lines += ["extern void *const all[];", "void *const all[] = {"]
     lines += [f"    reinterpret_cast<void *>(&{n})," for n in sorted(names)] + ["};", ""]

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """headers.py <include dir> <folder of headers> <c compiler> <c++ compiler>: each public header
 compiles by itself, as strict C11 and as C++17, without a warning. A C++ program can declare a
-variable of every struct, union and enum by the name alone: no function of that name hides it."""
+variable of every struct, union and enum by the name alone, because no function of the same name
+hides the type."""
 import os
 import re
 import subprocess
@@ -37,15 +38,16 @@ int call(lladd_managed *t, lladd_db *db, lladd_txn *txn) {
 
 
 def types_of(text):
-    """The names of the structs, unions and enums in a header: the complete ones, and all."""
+    """Returns two sets of names of structs, unions and enums in a header: the complete types, and
+    all types."""
     text = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.S)
     names = re.findall(r"^(?:typedef )?(?:struct|union|enum) (lladd_\w+)\s*([{;])", text, re.M)
     return {name for name, how in names if how == "{"}, {name for name, _ in names}
 
 
 def variables(headers, texts):
-    """A C++ file that declares a variable of each type, or a pointer if the type is incomplete;
-    and the number of types."""
+    """Returns a C++ file that declares a variable of each type, or a pointer if the type is
+    incomplete, and the number of types."""
     complete, all_types = set(), set()
     for text in texts:
         here, known = types_of(text)

@@ -28,7 +28,7 @@ PAGE_TYPE = re.compile(r'\.page_type = "([^"]+)"')
 
 
 def descriptors(text):
-    """(kind, name, page type or None) of each descriptor in a source file."""
+    """Returns (kind, name, page type or None) for each descriptor in a source file."""
     for kind, body in DESCRIPTOR.findall(text):
         name = NAME.search(body) or LITERAL.search(body)
         if name:

@@ -3,8 +3,8 @@
 """symbols.py exports <shared library>: the library exports symbols lladd_*, and no others (LLADD_*,
 the names of symbol versions, do not count).
 symbols.py globals <archive>: no object in the archive has writable variables, so that two databases
-in one process share nothing. There is one exception: the pages and latches that a thread holds
-(util/held.h) are in a thread-local variable, which counts those of one database at a time.
+in one process share nothing. There is one exception: a thread-local variable counts the pages and
+latches that the thread holds (util/held.h), those of one database at a time.
 symbols.py plain <archive>: no object in the archive refers to the instrumented build.
 symbols.py selftest <c compiler>: tests that each check finds violations."""
 import os
@@ -32,7 +32,7 @@ WRITABLE = re.compile(r"^\.(data|bss|tdata|tbss)(?!\.rel\.ro)(\.|$)")
 
 
 def writable_symbols(archive):
-    """The number of objects, and (object, symbol) for each variable that can be written."""
+    """Returns the number of objects, and (object, symbol) for each variable that can be written."""
     found, obj, objects = [], "?", 0
     for line in run("objdump", "-t", archive).splitlines():
         if ":     file format" in line:

@@ -36,7 +36,7 @@ TEST_NAMES = (re.compile(r"\bSTART_TEST\((\w+)\)"),
 
 
 def c_prose(text):
-    """(line, text) of each comment and each string literal of C, C++ or Java."""
+    """Yields (line, text) for each comment and each string literal of C, C++ or Java."""
     text = INCLUDE.sub("", text)
     for match in C_TOKEN.finditer(text):
         token = match.group(0)
@@ -46,7 +46,7 @@ def c_prose(text):
 
 
 def python_prose(text):
-    """(line, text) of each comment and each string of Python."""
+    """Yields (line, text) for each comment and each string of Python."""
     names = {"COMMENT", "STRING", "FSTRING_MIDDLE"}
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
@@ -73,7 +73,7 @@ def prose(path, text):
 
 
 def check(path, text):
-    """(line, rule, what) of each word that is refused."""
+    """Yields (line, rule, what) for each word that is refused."""
     if path in EXEMPT or path.split(os.sep)[0] in NOT_YET:
         return
     for allowed_path, allowed in ALLOWED:

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A plug-in with a check of the root "ordered" that makes the mistake in LLADD_TEST_MISTAKE. */
+/* A plug-in with a check of the root "ordered". The check makes the mistake that the environment
+ * variable LLADD_TEST_MISTAKE names. */
 #include <lladd/extension.h>
 #include <lladd/inspect.h>
 #include <lladd/pages.h>

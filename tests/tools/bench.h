@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef TESTS_TOOLS_BENCH_H
 #define TESTS_TOOLS_BENCH_H
-/* Makes a database (made.h) in memory, and accesses its files. Every failure fails the test. */
+/* Functions that make a database (made.h) in memory, and read and change its files. If one of them
+ * fails, the test fails. */
 #include "made.h"
 
 #include <lladd/inspect.h>
@@ -33,7 +34,7 @@ void bench_read(struct lladd_device *, const char *name, uint64_t at, void *byte
 void bench_flip(struct lladd_device *, const char *name, uint64_t at, unsigned char mask);
 void bench_truncate(struct lladd_device *, const char *name, uint64_t size);
 
-/* Opens a view; if `known`, the application's operation is registered with it. */
+/* Opens a view. If `known` is true, the application's operation is registered for the view. */
 struct lladd_inspect *bench_look(struct lladd_device *, bool known);
 
 struct lladd_inspect_info bench_info(const struct lladd_inspect *);
@@ -57,7 +58,8 @@ struct findings {
 };
 /* Runs verify on the view. Returns 0 or the error. */
 int bench_verify(struct lladd_inspect *, struct findings *);
-/* Returns the index of the first finding of this kind about the file; SIZE_MAX: none. */
+/* Returns the index of the first finding of this kind about the file, or SIZE_MAX if there is
+ * none. */
 size_t bench_find(const struct findings *, enum lladd_finding_kind, const char *file);
 /* Asserts that no finding of damage states a wrong page type. */
 void bench_no_page_accused(const struct findings *);
@@ -65,14 +67,14 @@ void bench_no_page_accused(const struct findings *);
 struct findings bench_verify_files(struct lladd_device *);
 /* Commits one transaction that writes the text to the page. */
 void bench_change(struct lladd_db *db, lladd_pageno page, const char *text);
-/* For lladd_inspect_log: describes each record. `text` becomes the sum of the lengths of the
- * descriptions. */
+/* A callback for lladd_inspect_log. It describes each record, and adds the length of the
+ * description to `text`. */
 struct bench_description {
     struct lladd_inspect *v;
     size_t text;
 };
 int bench_describe(void *bench_description, const struct lladd_inspect_record *);
-/* For a sink with a size_t as ctx: adds the number of bytes to it. */
+/* The function of a sink. ctx points to a size_t, to which it adds the number of bytes. */
 int bench_swallow(void *ctx, const void *bytes, size_t len);
 
 #endif

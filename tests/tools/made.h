@@ -34,14 +34,14 @@ struct made {
     lladd_lsn active, prepared, aborted; /* ids of transactions */
 };
 
-/* An application's operation with fields, and the extension that contains it, as a plug-in exports
- * it. */
+/* An application's operation with fields, and the extension that contains this operation, as a
+ * plug-in exports the extension. */
 extern const struct lladd_op made_tally;
 extern const struct lladd_extension made_extension;
 
 #define MADE_SEGMENT (1u << 14) /* bytes of each log segment */
-/* Options that make and open one of these databases on a device (NULL: in a directory). Registers
- * the extension; release with lladd_options_release. */
+/* Returns options that make and open one of these databases on a device; if the device is NULL, in
+ * a directory. Registers the extension. Release the options with lladd_options_release. */
 struct lladd_options made_options(struct lladd_device *);
 /* Makes a database. Returns 0, or the error of the step that failed in *err. */
 int made_make(const char *dir, struct lladd_device *, enum made_kind, struct made *,

@@ -114,7 +114,7 @@ static int large_pages(struct lladd_db *db, lladd_pageno pages[LARGE_TXN])
     return rc ? rc : lladd_commit(txn);
 }
 
-/* Changes each of the pages in one transaction, which commits if `over`. */
+/* Changes each of the pages in one transaction, which commits if `over` is true. */
 static int large_change(struct lladd_db *db, const lladd_pageno pages[LARGE_TXN], unsigned round,
                         bool over)
 {
@@ -156,7 +156,7 @@ static int large(const char *dir, uint64_t mib)
     return rc ? fail(&err) : 0;
 }
 
-/* One transaction: appends n entries, or discards all of them. */
+/* Runs one transaction, which appends n entries; with n 0 it discards all entries. */
 static int journal_txn(struct lladd_db *db, const char *name, int n)
 {
     static const char entry[100];
@@ -332,7 +332,7 @@ static int change(struct lladd_txn *txn, const char *what, const char *name)
     return rc ? rc : lladd_root_set(txn, "alias", value);
 }
 
-/* Damages a database by wrong calls. */
+/* Makes one of the changes of change() in a transaction, which damages the database. */
 static int spoil(const char *dir, const char *what, const char *name)
 {
     struct lladd_error err = LLADD_ERROR_INIT;

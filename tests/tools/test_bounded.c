@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Inspection with bounded memory. With every bound, inspection has the same findings about the same
- * files, whether these are damaged or not. For a log about very many pages, inspection uses as much
- * memory as for any log, and in addition not much more than the bound.
+ * files, whether these are damaged or not. The inspection of a log about very many pages takes,
+ * beyond the memory for any log, not much more than the bound.
  */
 #include "bench.h"
 
@@ -53,8 +53,8 @@ static void expect_same(const struct findings *a, const struct findings *b, cons
     ck_assert_uint_eq(a->count.free_pages, b->count.free_pages);
 }
 
-/* Compares the findings of a view with memory for a few pages at a time and of one with memory for
- * all. */
+/* Compares the findings of two views. One has memory for a few pages at a time, the other for all
+ * pages. */
 static void compare(struct lladd_device *dev, const char *what, uint64_t at)
 {
     static struct findings few, all;
@@ -73,7 +73,7 @@ static void compare(struct lladd_device *dev, const char *what, uint64_t at)
     lladd_inspect_close(b);
 }
 
-/* Flips single bits. Verification finds the same with little memory and with much. */
+/* Flips single bits. Verification has the same findings with little memory and with much. */
 START_TEST(findings_do_not_depend_on_the_memory)
 {
     struct made m;
@@ -143,8 +143,8 @@ static void *count_resize(void *ctx, void *p, size_t size)
 
 enum { PAGES = 20000, AT_ONCE = 500, BOUND = 256 << 10 };
 
-/* Runs one transaction. With `more`, it adds AT_ONCE pages, and *page becomes the last of them.
- * Otherwise it makes AT_ONCE changes of *page. */
+/* Runs one transaction. If `more` is true, the transaction adds AT_ONCE pages, and *page becomes
+ * the last of them. Otherwise the transaction changes *page AT_ONCE times. */
 static void transaction(struct lladd_db *db, bool more, lladd_pageno *page)
 {
     static const unsigned char byte = 1;
@@ -184,7 +184,7 @@ static struct lladd_device *a_log_about(unsigned pages)
     return dev;
 }
 
-/* The peak memory of opening a view and verifying. */
+/* Opens a view and verifies. Returns the largest amount of memory in use. */
 static size_t most_memory(struct lladd_device *dev, uint64_t bound)
 {
     struct counting c = {.face = {&c, count_alloc, count_resize, count_release}};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Damage is found in the right file, and the reader goes on after it, except after damage to
- * `control`. What verify predicts comes true: redo rebuilds each page of which verify says so.
+ * Inspection finds damage and names the right file, and goes on after the damage, except after
+ * damage to `control`. What verify predicts comes true: if verify says that redo will rebuild a
+ * page, redo rebuilds it.
  *
  * Uses the databases of made.c on the memory device. A byte may change unnoticed only where it
  * means nothing: in `lock`, in free pages and raw extents, in unused log, and in the copies of an
@@ -36,7 +37,7 @@ static int ignore_record(void *ctx, const struct lladd_inspect_record *r)
     return 0;
 }
 
-/* Everything that a tool does with a view. */
+/* Does with a view everything that the tools do. */
 static void use_all(struct lladd_inspect *v, struct findings *f)
 {
     struct lladd_inspect_info i = {.struct_size = sizeof i};
@@ -72,8 +73,8 @@ static bool may_pass(const char *file, uint64_t at, const struct quiet *q)
     if (strcmp(file, "dwb") == 0)
         return at >= 4096;
     if (strncmp(file, "log/", 4) == 0)
-        /* In the first segment everything after the end of the log may change. In segments made in
-         * advance everything but the header may. */
+        /* In the first segment, everything after the end of the log may change. In segments that
+         * were made in advance, everything but the header may change. */
         return strcmp(file, "log/0000000000000008.seg") == 0 ? at >= q->log_end : at >= 64;
     return false;
 }
@@ -121,8 +122,8 @@ START_TEST(flips)
             p.use == LLADD_USE_NONE || p.use == LLADD_USE_FREED || p.use == LLADD_USE_RAW;
     }
     lladd_inspect_close(v);
-    /* Each _i flips bits in other bytes: one in 49 of `control` and the first segment, one in 343
-     * of the other files. */
+    /* With each _i the test flips bits in other bytes: in one of 49 bytes of `control` and the
+     * first segment, and in one of 343 bytes of the other files. */
     for (size_t k = 0; k < im.n; k++) {
         bool dense = strcmp(im.files[k].name, "control") == 0 ||
                      strcmp(im.files[k].name, "log/0000000000000008.seg") == 0;
@@ -339,8 +340,8 @@ START_TEST(nothing_repairs)
 }
 END_TEST
 
-/* A lost write: the page is valid, but older than the log. _i 1: redo repairs the page after a
- * crash. */
+/* A write was lost: the page is valid, but older than the log. With _i 1 there was a crash, and
+ * redo repairs the page. */
 START_TEST(lost_write)
 {
     struct made m;
@@ -529,7 +530,8 @@ START_TEST(old_control_block_with_a_newer_log)
 }
 END_TEST
 
-/* Damage below a watermark is reported with segment, byte and LSN, and the rest is checked, too. */
+/* For damage below a watermark, verify reports the segment, the byte and the LSN, and then checks
+ * the rest. */
 START_TEST(verify_goes_on_after_damage)
 {
     struct made m;
@@ -551,7 +553,7 @@ START_TEST(verify_goes_on_after_damage)
     ck_assert_uint_eq(f.at[0].offset, at);
     ck_assert_uint_eq(f.at[0].lsn, m.aborted.v);
     ck_assert_uint_eq(f.count.records, whole.count.records - 1);
-    /* A list of records ends at the damage. */
+    /* A tool that lists records stops at the damage. */
     ck_assert_int_eq(lladd_inspect_log(v, lladd_lsn_of(0), ignore_record, NULL, &err),
                      LLADD_CORRUPT_LOG);
     ck_assert_uint_eq(err.lsn.v, m.aborted.v);
@@ -641,7 +643,7 @@ END_TEST
 
 /* ---- the double-write area ------------------------------------------------------------------ */
 
-/* In the format of docs/disk-format.md. */
+/* The offsets are those of docs/disk-format.md. */
 static void put_area(struct lladd_device *dev, uint64_t page, const unsigned char copy[4096])
 {
     unsigned char head[4096] = "LLADDdwb";
@@ -716,8 +718,8 @@ START_TEST(area_restores_the_bitmap)
 }
 END_TEST
 
-/* A good area gives no finding. An area with a torn header gives a note, and the area of another
- * database a finding of damage. */
+/* A good double-write area gives no finding. An area with a torn header gives a note. The area of
+ * another database gives a finding of damage. */
 START_TEST(findings_about_the_area)
 {
     struct made m;

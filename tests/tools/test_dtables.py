@@ -96,7 +96,7 @@ class Tables(unittest.TestCase):
         self.good("get", self.db, "names", "b", code=1)
 
     def test_csv(self):
-        """Random rows, in several digests, against a dictionary."""
+        """Puts random rows, with several digests, and compares the table with a dictionary."""
         draw = random.Random(1)
         want = {}
         self.good("create", "--key", "u64", "--every", 2, self.db, "t")
@@ -197,7 +197,7 @@ class Tables(unittest.TestCase):
             self.good("create", "--key", "u32", "--config", path, self.db, text.split()[0])
 
     def test_states(self):
-        """The paper's customers by state, with a graph."""
+        """The customers by state of the Anvil paper, with a graph."""
         config = self.file(STATES)
         self.good("create", "--key", "u32", "--config", config, self.db, "customers")
         rows = "".join(f"{n},{'Canada' if n % 50 == 0 else 'CA' if n % 3 else 'NY'}\n"
@@ -240,7 +240,8 @@ class Tables(unittest.TestCase):
                 self.assertIn(said, self.good("stat", "--graph", self.db, name))
 
     def test_columns(self):
-        """A cTable: columns by name, one at a time, as CSV, as JSON, in runs and before."""
+        """Columns of a cTable are read by name, one at a time, as CSV and as JSON, before and after
+        digests."""
         self.good("create", "--key", "u32", "--columns", "name,city,born", self.db, "people")
         self.good("put", self.db, "people", 7, "name=Ada", "born=1815", "city=")
         self.good("put", self.db, "people", 9, "name=a, \"b\"")
@@ -275,7 +276,8 @@ class Tables(unittest.TestCase):
         self.assertIn("columns name, city, born", self.good("stat", "--graph", self.db))
 
     def test_columns_csv(self):
-        """Random rows of a column store, in several digests, against a dictionary."""
+        """Puts random rows into a column store, with several digests, and compares the store with a
+        dictionary."""
         draw = random.Random(2)
         names = ["state", "n", "text"]
         config = self.file(STATES[STATES.index('"base" class(dt) exception'):].rsplit("]", 2)[0]
@@ -369,7 +371,7 @@ class Tables(unittest.TestCase):
         self.bad("del", "--range", self.db, "u32", "1", "2", "3")
 
     def test_alter(self):
-        """alter changes the given options only; they apply to runs made from then on."""
+        """alter changes only the options on its command line. They apply to runs that are made later."""
         def settings(name):
             return json.loads(self.good("stat", "--json", self.db, name))["settings"]
         self.good("create", "--key", "u32", "--every", 3, self.db, "t")

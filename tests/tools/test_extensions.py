@@ -96,7 +96,7 @@ class Ordered(Case):
         self.assertEqual(said["leaked_pages"], 1)
 
     def test_damaged_page(self):
-        """A leaf with room for no entry; its checksum is right."""
+        """A leaf says that it has room for no entry. The checksum of the leaf is right."""
         self.make("sound")
         self.write(self.leaf, HEAD + 2, b"\0\0")  # room for no entry
         said = json.loads(self.verify("--json", code=1))
@@ -106,7 +106,8 @@ class Ordered(Case):
         self.assertEqual(said["leaked_pages"], 0)  # not all pages of the structure could be listed
 
     def test_bytes_at_random(self):
-        """A leaf with a bad checksum: the log may restore it, or the check finds it."""
+        """A leaf has a bad checksum. Either the log restores the leaf, or the check finds the
+        damage."""
         self.make("sound")
         with open(os.path.join(self.db, "pages"), "r+b") as file:
             file.seek(self.leaf * PAGE + 900)
@@ -115,7 +116,7 @@ class Ordered(Case):
 
 
 class Mistakes(Case):
-    """Mistakes of a check. Each is reported. If later findings would be unreliable, verify ends."""
+    """Each mistake of a check is reported. If later findings would be unreliable, verify ends."""
 
     def setUp(self):
         super().setUp()

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A view reports the state of each database of made.c, with and without the application's
- * operations, and leaves every byte as it is. (test_damage.c tests damage.)
+ * A view reports the state of each database of made.c, whether the application's operations are
+ * registered or not, and changes no byte. (test_damage.c tests damage.)
  *
  * All databases are on the memory device.
  */
@@ -111,7 +111,8 @@ static int see_txn(void *ctx, const struct lladd_inspect_txn *t)
     return 0;
 }
 
-/* After a crash the view finds what recovery finds: losers, transactions in doubt, redo's work. */
+/* After a crash the view finds what recovery finds: the losers, the transactions in doubt, and the
+ * work of redo. */
 START_TEST(crashed)
 {
     struct made m;
@@ -139,7 +140,7 @@ START_TEST(crashed)
     ck_assert_int_eq(s.at[1].doubt.prepared_us, 1234567890123456);
     lladd_inspect_close(v);
 
-    /* recovery must find the same */
+    /* the recovery of the same files must find the same */
     struct lladd_options o = made_options(dev);
     struct lladd_stats stats = {.struct_size = sizeof stats};
     struct lladd_db *db;
@@ -207,7 +208,7 @@ START_TEST(torn)
     struct lladd_device *dev = bench_make(MADE_CRASHED, &m);
     struct lladd_inspect *v = bench_look(dev, false);
     struct lladd_inspect_info before = bench_info(v);
-    /* The newest commit. No later record proves that it was durable. */
+    /* The newest commit. No later record proves that this commit was durable. */
     struct wanted last = {.n = 0};
     for (unsigned n = 0; n < 20 && last.entry.lsn.v < before.checkpoint.v; n++)
         last = find_record(v, "commit", NULL, n);
@@ -247,8 +248,8 @@ static int see_pinner(void *ctx, const struct lladd_pinner *p)
     return 0;
 }
 
-/* Lists what keeps the log, in order of LSN. An entry with an LSN that only the application knows
- * is last. In a running database lladd_log_pinner reports the first entry. */
+/* Lists what keeps the log, in order of LSN. The last entry is one with an LSN that only the
+ * application knows. In a running database lladd_log_pinner reports the first entry. */
 START_TEST(pinned)
 {
     struct made m;

@@ -72,7 +72,8 @@ class Large(unittest.TestCase):
             self.assertEqual(os.listdir(folder), [])
 
     def test_no_folder_for_temporary_files(self):
-        """Without the folder verify reports no damage, but that not everything could be read."""
+        """If the folder is missing, verify does not report damage. It reports that it could not
+        read everything."""
         code, out, err = self.look("verify", env={"TMPDIR": "/nowhere/at/all"})
         self.assertEqual(code, 2)
         self.assertIn("not everything could be read", err)
@@ -97,7 +98,8 @@ class Progress(unittest.TestCase):
         subprocess.run([LLADD, "load", "--create", self.db, self.text], check=True)
 
     def on_terminal(self, *args, text=None):
-        """The output to a terminal on standard error; standard output must be the usual one."""
+        """Returns what the command writes to a terminal as standard error. Asserts that the
+        standard output is the usual one."""
         mine, its = pty.openpty()
         with subprocess.Popen([LLADD, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                               stderr=its) as child:
@@ -119,7 +121,7 @@ class Progress(unittest.TestCase):
         return seen.decode()
 
     def check(self, *args, says, verb=None, text=None):
-        """The progress is shown on a terminal only, and erased at the end."""
+        """The command shows the progress only on a terminal, and erases it at the end."""
         seen = self.on_terminal(*args, text=text)
         for what in says:
             self.assertIn(f"{GONE}lladd {verb or args[0]}: {what}", seen)

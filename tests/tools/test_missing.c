@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A log with a hole, or without its beginning: open must refuse it if redo needs the segment, and
- * verify must report each missing segment that open refuses, wherever the last checkpoint is.
+ * A segment is missing in the middle or at the beginning of the log. Open must refuse the log if
+ * redo needs this segment. If open refuses the log, verify must report the missing segment,
+ * wherever the last checkpoint is.
  */
 #include "bench.h"
 
@@ -30,9 +31,9 @@ static void note(struct lladd_txn *txn)
     ck_assert_int_eq(lladd_log_note(txn, "test.note", span, NULL), 0);
 }
 
-/* Makes a database that has crashed. If not `open`, redo begins some segments before the last
- * checkpoint, and only the first of these segments has a record about a page. If `open`, redo
- * begins at the checkpoint, and undo needs some segments before it. */
+/* Makes a database that has crashed. If `open` is true, redo begins at the last checkpoint, and
+ * undo needs some segments before the checkpoint. If `open` is false, redo begins some segments
+ * before the checkpoint, and only the first of these segments has a record about a page. */
 static struct lladd_device *long_crashed(bool open)
 {
     struct made m;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A reader of the log of a database in use reads all of the log, or knows which part was truncated
- * before it could be read. It does not report bytes that are being written as damage.
+ * A reader reads the log of a database in use. It reads all of the log, or knows which part was
+ * truncated before it could read this part. It does not report bytes that are being written as
+ * damage.
  */
 #include "bench.h"
 
@@ -19,12 +20,13 @@
 struct chase {
     struct lladd_db *db;
     lladd_pageno page;
-    lladd_lsn pin[2];      /* log before pin[n] is released at release number n + 1 */
+    lladd_lsn pin[2];      /* release number n + 1 releases the log before pin[n] */
     unsigned jumps, pins;  /* number of releases so far; number of pins */
     lladd_lsn last, began; /* end of the last record seen; LSN of the first one */
     uint64_t missing;
     unsigned n;
-    bool hasty;     /* release the next part as soon as the reader has asked which log is left */
+    bool hasty;     /* the next part is released as soon as the reader has asked which log is
+                     * left */
     uint64_t floor; /* everything before this LSN was released */
     char probed[32];
     bool listed;
@@ -155,8 +157,8 @@ static int count_in(void *ctx, const struct lladd_inspect_record *r)
 struct growing {
     struct lladd_db *db;
     lladd_pageno page;
-    unsigned looks, until; /* `looks`: how often the log was listed; the log grows until `looks`
-                            * exceeds `until` */
+    unsigned looks, until; /* looks: how often the log was listed; the log grows in each listing
+                            * until `looks` exceeds `until` */
     unsigned wait, reads;  /* `reads`: how often bytes of the log were read; the log grows after
                             * `wait` reads */
 };
@@ -175,7 +177,7 @@ static void *grow(void *g)
     return NULL;
 }
 
-/* After the read, writes the log that the read has just missed, and more, with seal records. */
+/* After the read, writes the log that the read has just missed, and more log with seal records. */
 static int64_t read_and_grow(struct lladd_device *dev, struct lladd_file *file, void *buf,
                              size_t len, uint64_t offset)
 {
@@ -189,9 +191,9 @@ static int64_t read_and_grow(struct lladd_device *dev, struct lladd_file *file, 
     return n;
 }
 
-/* The log grows while a reader looks for its end. Each time the reader seems to find a hole before
- * a seal record, at another place. This must not be reported as damage, neither by the search for
- * the end nor by a reader that reads up to the known end. */
+/* The log grows while a reader looks for its end. Each time, the reader seems to find a hole before
+ * a seal record, at another place. Neither the search for the end nor a reader that reads up to the
+ * known end may report this as damage. */
 START_TEST(log_grows_while_it_is_read)
 {
     struct lladd_device *dev;

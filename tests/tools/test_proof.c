@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Everything that is there is valid, but something is missing. Inspection proves this by records to
- * which other records refer, and by pages that are newer than the log.
+ * All bytes that are there are valid, but log or a page write is missing. Inspection proves this in
+ * two ways: records refer to records that are not there, or pages are newer than the log.
  */
 #include "bench.h"
 
@@ -49,7 +49,7 @@ START_TEST(free_page_newer_than_the_log)
     unsigned char bytes[4096] = {0};
     lladd_put64(bytes + 8, UINT64_C(1) << 40);
     lladd_put64(bytes + 24, n);
-    /* Without a valid checksum the LSN proves nothing. */
+    /* If the checksum is not valid, the LSN proves nothing. */
     bench_write(dev, "pages", n * 4096, bytes, sizeof bytes);
     ck_assert_uint_eq(verify(dev).count.damage, 0);
     lladd_put32(bytes, ll_page_crc(salt, lladd_page_of(n), bytes, sizeof bytes));
@@ -137,7 +137,8 @@ static uint64_t pages_written(struct lladd_db *db)
 
 /* A page is freed before it was ever written. Another transaction allocates it again, and has not
  * formatted it yet. So the log has a newer record about the page than the page on disk, although no
- * write was lost. But if the page was not freed, a write was lost. */
+ * write was lost. But if the page had not been freed, the older page on disk proves that a write
+ * was lost. */
 START_TEST(pages_taken_again_and_not_formatted_yet)
 {
     struct lladd_device *dev;

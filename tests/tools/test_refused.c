@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* If an open refuses files that are truncated anywhere, or missing, inspection reports damage. */
+/* Files are missing, or are truncated at any place. If an open refuses such files, inspection must
+ * report damage. */
 #include "bench.h"
 
 #include <check.h>
@@ -28,7 +29,7 @@ static int open_them(struct lladd_device *dev)
     return rc;
 }
 
-/* Checks that inspection finds damage in files that an open refuses. */
+/* Asserts that inspection finds damage in these files if an open refuses them. */
 static void check_refused(const struct image *im, const char *name, uint64_t size,
                           unsigned *refused)
 {

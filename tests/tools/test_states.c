@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What `lladd verify` reports about structures after a crash. In the explored crash states of each
- * subject of the simulator, `verify` reports no damaged structure, with and without transactions in
- * doubt. By day the test explores the first 400 states of each subject. With LLADD_NIGHTLY it
- * explores as many as half a minute allows, or all.
+ * What `lladd verify` reports about structures after a crash. The test explores crash states of
+ * each subject of the simulator. In each state `verify` must report no damaged structure, whether
+ * transactions are in doubt or not. By day the test explores the first 400 states of each subject.
+ * With LLADD_NIGHTLY it explores all states, or as many as half a minute allows.
  */
 #include "tool.h"
 

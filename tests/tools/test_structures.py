@@ -452,7 +452,8 @@ class Salvage(Case):
                 file.write(bytes([whole[at] ^ 1]))
 
     def damage(self, *places):
-        """Changes bytes as flip does, and destroys the log from which pages can be rebuilt."""
+        """Changes bytes as flip() does, and destroys the log from which the pages could be
+        rebuilt."""
         self.flip(*places)
         # Log before the start of redo is read only to rebuild a page.
         need = json.loads(self.good("stat", "--json", self.db))["log"]["redo"]
@@ -511,7 +512,8 @@ class Salvage(Case):
         self.assertNotIn("<002000>", text)
 
     def test_one_damaged_bucket_of_a_table(self):
-        """A damaged bucket does not affect another, neither the next to split nor the last."""
+        """A damaged bucket does not affect the other buckets, not even the next one to be split and
+        the last one."""
         path = os.path.join(self.db, "pages")
         with open(path, "rb") as file:
             whole = file.read()
@@ -558,7 +560,8 @@ class Salvage(Case):
         return out.splitlines(), err
 
     def left_out(self, name, rows, key):
-        """All rows but those between two keys are printed, in order. Returns the left out rows."""
+        """Asserts that all rows are printed in order, except those between two keys. Returns the
+        rows that were left out."""
         printed, err = self.scanned(name)
         said = re.fullmatch(rf"lladd dtable scan: rows after {key} and before {key} are left out: "
                             r".*checksum.*\n", err)
@@ -787,7 +790,7 @@ class Hash(Case):
                       self.bad("hash", "put", "--create", "--key-size", 9999, self.db, "u", "k",
                                "v"))
         self.assertIn("not a number", self.bad("hash", "put", "--key-size", "x", self.db, "u"))
-        # A structure that was not made does not exist.
+        # The command that was refused has not made the structure.
         self.assertIn("LLADD_NOT_FOUND", self.bad("hash", "scan", self.db, "u"))
 
     def test_no_table(self):

@@ -81,13 +81,13 @@ class Case(unittest.TestCase):
         return to
 
     def good(self, *args, code=0):
-        """stdout of a run that must succeed."""
+        """Runs the command, which must succeed, and returns its standard output."""
         got, out, err = run(*args)
         self.assertEqual(got, code, f"lladd {args}: {out}{err}")
         return out
 
     def bad(self, *args, code):
-        """stderr of a run that must fail."""
+        """Runs the command, which must fail, and returns its standard error."""
         got, out, err = run(*args)
         self.assertEqual(got, code, f"lladd {args}: {out}{err}")
         return err
@@ -509,7 +509,8 @@ class Doing(Case):
         plan = self.json("recover", "--dry-run", "--ops", PLUGIN, db)
         self.assertIn("log needs operation \"test.tally\" version 3",
                       self.bad("recover", db, code=2))
-        # The failed open took the lock for a moment, and left its process number in the file.
+        # The open that failed held the lock for a moment, and left its process number in the lock
+        # file.
         shutil.copy(self.made.path("crashed") + "/lock", db)
         self.assertEqual(tree(db), tree(self.made.path("crashed")))
         out = self.good("recover", "--ops", PLUGIN, db)
@@ -536,7 +537,7 @@ class Doing(Case):
         out = self.good("in-doubt", db).splitlines()
         self.assertEqual(len(out), 3)
         self.assertIn("aborted", [line for line in out if GID1 in line][0])
-        # A later resolve fails with the outcome, and changes nothing.
+        # A later resolve fails with the known outcome in its message, and changes nothing.
         self.assertIn("has aborted it",
                       self.bad("resolve", "--ops", PLUGIN, "--commit", db, GID1, code=1))
         self.good("verify", db, code=3)
@@ -636,7 +637,8 @@ class AtWork(Case):
                 self.good("page", db, self.made.where["clean"]["bytes"])
                 self.good("ops", db)
                 last = self.lines("--last", 5, db)
-                # A checkpoint may truncate some of them before they are read; that is reported.
+                # A checkpoint may truncate some of these records before they are read; then the
+                # command reports this.
                 self.assertTrue(len(last) == 6 or (len(last) < 6 and "recycled" in last[-1]["end"]),
                                 last)
                 shown = [r["lsn"] for r in self.lines(db)[:-1]]
@@ -676,7 +678,7 @@ class Damaged(Case):
         record = self.lines("--txn", where["aborted"], db)[0]
         stat = self.json("stat", db)
         name = [f["name"] for f in stat["files"] if f["name"].startswith("log/")][0]
-        # In the first segment: payload byte n - 8 comes after one block header.
+        # In the first segment, payload byte n - 8 comes after one block header.
         at = record["lsn"] - 8 + 64
         self.flip(os.path.join(db, name), at + 20)
         out = self.good("verify", db, code=1)

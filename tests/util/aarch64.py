@@ -30,7 +30,8 @@ WRONG = ["unsigned f(unsigned c) { return __crc32cd(c, 1); }\n",
 
 
 def compiled(clang, arguments, source, end):
-    """(the compiler's output, or None if it succeeds; the file that it has written)."""
+    """Returns two values: the compiler's output, or None if the compiler succeeds, and the file
+    that it has written."""
     with tempfile.TemporaryDirectory() as folder:
         to = os.path.join(folder, "out")
         done = subprocess.run([clang] + FLAGS + arguments + [end, "-o", to, source[0]],

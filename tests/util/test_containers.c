@@ -115,7 +115,8 @@ static bool keep_some(void *ctx, uint64_t key, uint64_t value)
     return !gone[key];
 }
 
-/* The test makes tables of every load. So removals also close gaps across the end of the table. */
+/* The test makes tables of every load, so that some removals close gaps across the end of the
+ * table. */
 START_TEST(map_retains_what_it_is_told)
 {
     enum { KEYS = 400 };

@@ -116,7 +116,8 @@ START_TEST(goes_on_from_another)
 }
 END_TEST
 
-/* A word and eight bytes that are stored elsewhere count as if they were stored before the rest. */
+/* The checksum covers a word and eight bytes that are stored elsewhere, as if they were stored
+ * before the other bytes. */
 START_TEST(split_is_the_same)
 {
     unsigned char data[12 + 1024];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Mutexes exclude, and know their owner and rank. Conditions wake and time out. A thread can sleep
- * on a word without losing a wake-up. Threads start, take no signals, and are joined. Three
- * mistakes stop debug builds: locking a mutex out of the order of ranks, a second lock by the
- * owner, and an unlock by another thread.
+ * A mutex excludes other threads, and knows its owner and its rank. Conditions wake and time out. A
+ * thread can sleep on a word without losing a wake-up. Threads start, take no signals, and are
+ * joined. Three mistakes stop debug builds: locking a mutex out of the order of ranks, a second
+ * lock by the owner, and an unlock by another thread.
  */
 #include "support/fixtures.h"
 
@@ -332,7 +332,7 @@ END_TEST
 START_TEST(words_return_at_once_or_in_time)
 {
     uint32_t word = 5;
-    lladd_word_wait(&word, 4, 1, 0); /* the word differs: the call must not sleep */
+    lladd_word_wait(&word, 4, 1, 0); /* the word has another value, so the call must not sleep */
     uint64_t before = now_ns();
     while (now_ns() - before < 3000000)
         lladd_word_wait(&word, 5, 1, 3000000);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The states of a branch, by calls of the switch: both phases, one phase, read-only, rolled back,
- * and in doubt after a crash. xa_recover returns XIDs unchanged. Also tests suspending, resuming,
- * joining and migrating, and the calls for applications and administrators.
+ * The states of a branch, reached by calls of the switch: commits in two phases and in one,
+ * read-only branches, rollbacks, and branches in doubt after a crash. xa_recover returns XIDs
+ * unchanged. Also tests suspending, resuming, joining and migrating, and the calls for applications
+ * and administrators.
  */
 #include "xa_fixture.h"
 

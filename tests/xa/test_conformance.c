@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Conformance to X/Open's state tables (C193, chapter 6): every call, in every state, with every
- * flag and every pair of flags.
+ * Conformance to X/Open's state tables (C193, chapter 6). The test makes every call in every state,
+ * with every flag and every pair of flags.
  *
  * The tables below are the oracle. They were written from the standard, not from xa/. A situation
  * has the state of the resource manager (R0, R1: table 6-2), the state of the calling thread's
@@ -94,8 +94,8 @@ static int theirs(int (*call)(XID *, int, long), long flags)
 
 enum branch { S0, S1, S2, S3, S4, S5, BRANCHES };
 /* T2M: the other thread has suspended its association with TMMIGRATE. T2O: the caller has suspended
- * its own association with TMMIGRATE. T1M: as T2M, and the caller has joined; this is only the
- * outcome of a call. */
+ * its own association with TMMIGRATE. T1M: like T2M, but the caller has also joined the branch;
+ * this is only an outcome of a call. */
 enum mine { T0, T1, T2, T2M, T2O, MINES, T1M };
 enum them { ALONE, ACTIVE, SUSPENDED, THEMS };
 
@@ -233,7 +233,7 @@ static int expect_start(const struct situation *c, unsigned long f, struct situa
     if ((f & TMJOIN) && (f & TMRESUME))
         return XAER_INVAL;
     if (c->t == T1 || c->elsewhere)
-        return XAER_PROTO; /* a thread works in one branch at a time */
+        return XAER_PROTO; /* a thread can work in only one branch at a time */
     if (!(f & (TMJOIN | TMRESUME))) {
         if (starting[c->s] == XA_OK)
             to->s = S1, to->t = T1;
@@ -243,13 +243,13 @@ static int expect_start(const struct situation *c, unsigned long f, struct situa
         return XAER_NOTA;
     if ((f & TMJOIN) && (c->t == T2 || c->t == T2O))
         return XAER_PROTO; /* the caller has an association, which it must resume */
-    /* May the call resume the association of the other thread? */
+    /* true if the call may resume the association of the other thread */
     bool theirs = any_thread && c->t == T0 && c->them == SUSPENDED;
     if ((f & TMRESUME) && c->t == T0 && !theirs)
         return XAER_PROTO;
     int code = joining[c->s];
     if (c->them == ACTIVE)
-        code = BLOCKS; /* one thread works in a branch at a time */
+        code = BLOCKS; /* only one thread can work in a branch at a time */
     if (code == BLOCKS && (f & TMNOWAIT))
         return XA_RETRY;
     if (code == XA_OK)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lack of memory. In each call the n-th allocation fails, for every n, first alone, then with all
- * later ones. Either the call succeeds, or it returns an error and changes nothing, and can be
- * repeated. At the end nothing leaks. (A commit in one phase that fails is a rollback.)
+ * Lack of memory. In each call the n-th allocation fails, for every n; first it fails alone, and
+ * then with all later ones. The call either succeeds, or returns an error and changes nothing, so
+ * that it can be repeated. At the end nothing leaks. (A commit in one phase that fails is a
+ * rollback.)
  */
 #include "xa_fixture.h"
 
@@ -116,9 +117,10 @@ static const struct row {
     int (*call)(void);
     int fails;    /* code of the call if memory is lacking */
     int again;    /* code of the call when it is repeated with memory */
-    int64_t held; /* value of counter 0 after the last call. The branch `held` adds to this counter.
-                   * Not checked if the first call succeeds and `again` is an error */
-    bool frugal;  /* the call may allocate nothing */
+    int64_t held; /* value of counter 0 after the last call. (The branch `held` adds to this
+                   * counter.) If the first call succeeds and `again` is an error, the value is not
+                   * checked */
+    bool frugal;  /* it is no failure if the call allocates nothing */
 } rows[] = {
     {"xa_open", remains, open_it, XAER_RMERR, XA_OK, 1, false},
     {"xa_open, after a failure", device_has_failed, open_it, XAER_RMFAIL, XA_OK, 1, false},

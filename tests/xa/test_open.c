@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Open strings and what they open. Malformed strings are refused with the reason. There may be
- * several rmids, and several databases, in one process. A device fails.
+ * several rmids, and several databases, in one process. In one test a device fails.
  */
 #include "xa_fixture.h"
 
@@ -253,7 +253,7 @@ static void *finds_it_closed_and_opens(void *arg)
     return NULL;
 }
 
-/* With `threads=any`, a close by one thread is a close for all threads. */
+/* With `threads=any`, a close by one thread closes the resource manager for all threads. */
 START_TEST(a_close_for_any_thread_is_one_for_all)
 {
     static char info[] = "dir=db;threads=any";

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The shared object as an application gets it. A program that is not linked with the library loads
- * it and keeps its symbols local, as a Java virtual machine does. The open string has a plug-in.
+ * Tests the shared object as an application gets it. A program that is not linked with the library
+ * loads the shared object and keeps its symbols local, as a Java virtual machine does. The open
+ * string names a plug-in.
  */
 #include "support/fixtures.h"
 #include "xa/xa.h"
@@ -36,7 +37,8 @@ START_TEST(a_plugin_brings_operations)
     const struct xa_switch_t *xa = dlsym(so, "lladd_xa_switch");
     ck_assert_ptr_nonnull(xa);
     FUNCTION("lladd_xa_db", db_of);
-    FUNCTION("lladd_op_lookup", lookup); /* from the library that is part of the shared object */
+    FUNCTION("lladd_op_lookup", lookup); /* a symbol of the library, which is a part of the shared
+                                          * object */
     FUNCTION("lladd_xa_error", why);
     int n = snprintf(info, sizeof info, "dir=%s;create=yes;cache=1M;ops=%s", path, LLADD_XA_PLUGIN);
     ck_assert_msg(n > 0 && n < MAXINFOSIZE, "the build folder's name is too long");

@@ -206,7 +206,8 @@ static void *interfere(void *arg)
     char *info = arg;
     ck_assert_int_eq(xa_open(info, RMID, TMNOFLAGS), XA_OK);
     other_rc[0] = xa_start(&x, RMID, TMJOIN | TMNOWAIT);
-    other_rc[1] = xa_start(&x, RMID, TMJOIN); /* waits as long as `wait` in the open string says */
+    other_rc[1] = xa_start(&x, RMID, TMJOIN); /* the call waits as long as `wait` in the open string
+                                               * says */
     other_rc[2] = xa_end(&x, RMID, TMSUCCESS);
     other_rc[3] = xa_rollback(&x, RMID, TMNOFLAGS);
     other_rc[4] = xa_prepare(&x, RMID, TMNOFLAGS);
