@@ -198,9 +198,9 @@ static void init(void *ctx, void *model)
 }
 
 /* Calls fn for an inventory page and for the pages that it lists (docs/disk-format.md). The body of
- * an inventory page is: u64 next inventory page, u64 heap, u32 number of entries, four bytes, then
- * the entries, eight bytes each, which begin with a page number of six bytes. The entries are
- * copied before fn is called, because fn may fix the page itself. */
+ * an inventory page has the fields u64 next inventory page, u64 heap, u32 number of entries, four
+ * more bytes, and then the entries. An entry has eight bytes; the first six are a page number. The
+ * entries are copied before fn is called, because fn may fix the page itself. */
 static int inventory(struct lladd_db *db, lladd_pageno at, uint64_t *next,
                      int (*fn)(void *, lladd_pageno), void *arg, struct lladd_error *err)
 {

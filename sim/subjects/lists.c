@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * lists: transactions that commit, roll back and stay open insert items next to each other, at the
- * front, in the middle and at the end. Items are removed, swept and written. One list is made and
- * filled by a transaction that rolls back, one is appended to another, and one is destroyed.
+ * front, in the middle and at the end. Items are removed, swept and written. A transaction makes
+ * and fills one list, and rolls back. A second list is appended to another list, and a third one is
+ * destroyed.
  *
  * An item is a letter, repeated. The order of items is part of the contents: the dump and the model
  * contain the letters of each list in order.
@@ -123,7 +124,8 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
-/* While this transaction is open, others insert after its item, and remove items next to it. */
+/* While this transaction is open, other transactions insert items after the item that it has
+ * inserted, and remove items next to it. */
 static int stays_open(struct work *w, struct lladd_txn *txn)
 {
     TRY(insert(w, txn, 0, 'o', 'b'));

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Tests a coordinator and its servers in a world (world.h) with one failure at a time: a server
- * disappears or falls silent, a coordinator is copied, a server opens the database of another
- * server, or the cluster gets another shape. In no case does a client wait for ever.
+ * Tests a coordinator and its servers in a world (world.h) with one failure at a time:
+ * - a server disappears or falls silent;
+ * - a coordinator is copied;
+ * - a server opens the database of another server;
+ * - the cluster gets another shape.
+ * In no case does a client wait for ever.
  */
 #include "clients.h"
 #include "support/fixtures.h"

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Operations and the core: defaults for callbacks that an operation does not have; promises that
- * debug builds check before they log a record; page images of every kind; stored bytes that
- * `validate` no longer accepts; and the printing of records.
+ * Operations and the core:
+ * - defaults for callbacks that an operation does not have;
+ * - promises that debug builds check before they log a record;
+ * - page images of every kind;
+ * - stored bytes that `validate` no longer accepts;
+ * - the printing of records.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"

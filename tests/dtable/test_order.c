@@ -98,9 +98,9 @@ static int none_is_the_same(void *ctx, struct lladd_span x, struct lladd_span y)
     return -1;
 }
 
-/* A run cannot be opened with a comparator under which its first key is not before its last one,
- * or its only key is not equal to itself. With the right comparator, the run can be opened
- * again. */
+/* A comparator can be wrong for a run: under it, the first key of the run is not before the last
+ * key, or the only key is not equal to itself. The run cannot be opened with such a comparator.
+ * With the right comparator, the run can be opened again. */
 START_TEST(a_changed_comparator)
 {
     static int (*const changed[])(void *, struct lladd_span,

@@ -90,8 +90,9 @@ static const struct {
     const char *around;
     unsigned syncs; /* the maximum */
 } runs[] = {
-    /* The whole run stays in memory until it is finished. Then: one sync for the log of the
-     * extent, one for its contents, and one because it is the first change after open. */
+    /* The whole run stays in memory until it is finished. Then there are three syncs: one for the
+     * log of the extent, one for the contents of the extent, and one because this is the first
+     * change after open. */
     {300, "", 3},
     {300, "class(dt) compress_dtable config [ \"base\" ", 3},
     {60000, "", 8}, /* 8 MiB */

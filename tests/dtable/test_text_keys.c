@@ -87,8 +87,9 @@ static void same_of(const struct model *m, const struct lladd_dtable *t,
     ck_assert_int_eq(lladd_dtable_compare(&m->order, &found, &m->rows[low].key), 0);
 }
 
-/* Compares the key, and keys like it: its prefixes, the key and one more byte, the key with another
- * last byte, with another common prefix, and without its common prefix. */
+/* Compares the results for the key and for similar keys: the key's prefixes, the key and one more
+ * byte, the key with another last byte, the key with another common prefix, and the key without the
+ * common prefix. */
 static void same_around(const struct model *m, const struct lladd_dtable *t,
                         struct lladd_dtable_cursor *c, const struct lladd_dtable_key *key,
                         unsigned kind)

@@ -87,8 +87,9 @@ START_TEST(idle_snapshot)
 }
 END_TEST
 
-/* An old snapshot has kept rows in memory. They are released when it ends, even if the table is not
- * used again, and if its transaction has never read the table. */
+/* An old snapshot has kept rows in memory. These rows are released when the snapshot ends. This is
+ * so even if the table is not used again, and even if the transaction of the snapshot has never
+ * read the table. */
 START_TEST(idle_snapshot_ends)
 {
     for (int i = 0; i < 2; i++) {

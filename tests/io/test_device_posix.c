@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Tests what only real files can show: opening and creating the directory; errors of the operating
- * system, which are passed on unchanged (limits on open files and file size, no permission); the
- * lock against another process, even after that process was killed; short writes, which a limit on
- * the size of files forces.
+ * Tests what only real files can show:
+ * - opening and creating the directory;
+ * - errors of the operating system (limits on open files and on file size, no permission), which
+ *   the device passes on unchanged;
+ * - the lock against another process, even after that process was killed;
+ * - short writes, which a limit on the size of files forces.
  */
 #include "io/io.h"
 #include "support/fixtures.h"

@@ -172,9 +172,9 @@ START_TEST(high_lsns)
 }
 END_TEST
 
-/* What ll_log_append appends is read back: payloads of 0 to 300 bytes, records around the ring's
- * end, the first and later records of a transaction and of a page, and values that only the wide
- * form can express. */
+/* What ll_log_append appends is read back. The records have payloads of 0 to 300 bytes, lie around
+ * the ring's end, are the first or later records of a transaction and of a page, or have values
+ * that only the wide form can express. */
 START_TEST(updates)
 {
     static const lladd_lsn page_prevs[] = {{0}, {8}, {12}, {56}};

@@ -277,9 +277,12 @@ static void fill(struct lladd_array *a, uint64_t n, uint64_t add)
     commit(txn);
 }
 
-/* Elements that were removed by a shrink are zeros when the array is extended again. _i 0: the same
- * transaction extends it and commits; 1: the same transaction extends it and aborts; 2: another
- * transaction extends it; 3: another transaction extends it after a crash. */
+/* Elements that were removed by a shrink are zeros when the array is extended again. The array is
+ * extended
+ * - _i 0: by the same transaction, which commits;
+ * - _i 1: by the same transaction, which aborts;
+ * - _i 2: by another transaction;
+ * - _i 3: by another transaction, after a crash. */
 START_TEST(elements_are_zeros_after_a_shrink_and_an_extension)
 {
     enum { N = 2000, LEFT = 700 };

@@ -463,9 +463,9 @@ START_TEST(the_log_names_each_of_many_keys)
 }
 END_TEST
 
-/* One transaction inserts rows between those of another transaction, which then splits the same
- * leaves and commits. The rows of the first transaction are rolled back by an abort (_i 0) or after
- * a crash (_i 1). */
+/* Two transactions insert rows between each other's rows. The second one splits leaves with rows of
+ * the first one, and commits. The rows of the first transaction are rolled back by an abort (_i 0)
+ * or after a crash (_i 1). */
 START_TEST(many_rows_are_rolled_back)
 {
     make(4, 0);

@@ -326,9 +326,11 @@ static uint64_t free_pages_now(void)
 
 /* First a transaction rolls back after a load. Then another one loads a tree, rolls back to a
  * savepoint from before that load, and begins a second load. In the middle of this load it sets a
- * second savepoint. _i 0: the load writes pages, and the transaction rolls back to the second
- * savepoint; 1: the same, but the load writes no page in between; 2: the transaction rolls back to
- * the first savepoint. */
+ * second savepoint.
+ * - _i 0: after the second savepoint the load writes pages, and the transaction rolls back to this
+ *   savepoint.
+ * - _i 1: the same, but the load writes no page after the savepoint.
+ * - _i 2: the transaction rolls back to the first savepoint. */
 START_TEST(loads_are_rolled_back)
 {
     struct lladd_btree_loader *l;

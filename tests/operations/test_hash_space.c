@@ -148,10 +148,10 @@ static void churn(struct load *l)
         ck_assert_uint_eq(pages_in_use(), s.pages); /* otherwise the table has lost a page */
         /* Ghosts stay on a page until their room is needed. */
         ck_assert_uint_le(100 * s.ghosts, l->ghosts * s.elements);
-        /* The later rounds make no second table, but compare with the earlier rounds. The limit is
-         * one and a half times as many pages, because the secret of the hash function is random: in
-         * 500 runs, the table had 0.96 to 1.22 times the largest number of pages of the earlier
-         * rounds. */
+        /* The later rounds make no second table, but compare with the earlier rounds. The secret of
+         * the hash function is random, so the number of pages varies. In 500 runs the table had
+         * 0.96 to 1.22 times the largest number of pages of the earlier rounds. So the limit is one
+         * and a half times that number. */
         if (round > ROUNDS / 2) {
             ck_assert_uint_le(s.pages, used + used / 2);
             ck_assert_uint_le(lladd_page_count(b.db), file + file / 2);

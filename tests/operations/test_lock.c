@@ -227,9 +227,9 @@ START_TEST(tables_and_rows_conflict)
 }
 END_TEST
 
-/* While the thread holds a page, every lock call is refused, even if the lock is free, if the
- * transaction has it already, or if the call must not wait. Otherwise the program's mistake would
- * show only when another transaction has the lock. */
+/* While the thread holds a page, every lock call is refused. It is refused even if the lock is
+ * free, if the transaction already has the lock, or if the call must not wait. Otherwise the
+ * program's mistake would show only when another transaction has the lock. */
 START_TEST(a_lock_is_refused_while_a_page_is_held)
 {
     lladd_pageno page = fixture_page(&b, "lladd.bytes");

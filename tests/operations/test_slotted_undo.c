@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Several transactions on one slotted page. Slots and space that a rollback may need are reserved.
- * So the rollback succeeds and restores its records, whatever other transactions have done to the
- * page, even if they have filled it to the last byte. Other transactions get the slots and the
- * space as soon as no rollback can need them (REC-3).
+ * So the rollback succeeds and restores the records, even if other transactions have filled the
+ * page to the last byte. Other transactions get the slots and the space as soon as no rollback can
+ * need them (REC-3).
  */
 #include "history.h"
 

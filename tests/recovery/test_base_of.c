@@ -427,8 +427,8 @@ static void truncate_meanwhile(void)
 }
 
 /* While base_of runs, the part of the log with the change of cell 2 is truncated. base_of returns a
- * copy without the change, because the log had the change when base_of was called. So base_of must
- * be called again. */
+ * copy without the change, because the log still had the change when the call began. So the library
+ * must call base_of again. */
 START_TEST(the_log_is_truncated_while_an_extension_is_asked)
 {
     make_page(_i, true);

@@ -29,8 +29,8 @@ struct crash {
 struct plan {
     unsigned depth;   /* number of generations */
     unsigned subsets; /* random states per call; in every second of them, writes are torn */
-    /* One device call in this many gives states: in the workload one in first_one_in, in recoveries
-     * one in one_in. */
+    /* Not every device call gives states: in the workload one call in `first_one_in` does, in
+     * recoveries one call in `one_in`. */
     unsigned first_one_in, one_in;
     bool kill;                     /* take the state in which all writes survive, too */
     bool full;                     /* the disk is full when the database is opened again */

@@ -636,8 +636,8 @@ END_TEST
 
 enum { THREADS = 3 };
 
-/* In each transaction, adds 1 to a cell that no loser has locked, then waits for the lock of a cell
- * that the loser has changed and asserts that its old value is restored. */
+/* Each transaction first adds 1 to a cell that no loser has locked. Then it waits for the lock of a
+ * cell that the loser has changed, and asserts that the cell has its old value again. */
 static void *wait_and_read(void *arg)
 {
     unsigned who = *(unsigned *)arg;

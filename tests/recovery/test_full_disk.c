@@ -538,8 +538,8 @@ static const struct lladd_object_class holder_class = {
     .durable_lsn = holder_durable_lsn,
 };
 
-/* A class keeps the log. The test opens the database again and again, after a close or after a kill
- * (bit 1 of _i), and takes a checkpoint each time, because a checkpoint might make the class
+/* A class keeps the log. The test opens the database again and again, after a close or (bit 1 of
+ * _i) after a kill. Each time it takes a checkpoint, because a checkpoint might make the class
  * release log. These checkpoints free nothing, and must not use up the reserved space. */
 START_TEST(checkpoints_in_vain_do_not_use_up_the_reserved_space)
 {

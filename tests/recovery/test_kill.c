@@ -28,9 +28,11 @@
 enum { WORKERS = 3, PAGES = 12, ASYNC_WINDOW = 8, LIMIT = 4 << 20 };
 
 /*
- * In its n-th transaction, worker w adds 1 to cell w of page 0, adds n to cell w of page 1 + n %
- * (PAGES - 1), and moves n from cell 8 + w to cell 16 + w of page 0 in a top action. So the count
- * on page 0 determines all other cells.
+ * In its n-th transaction, worker w
+ * - adds 1 to cell w of page 0;
+ * - adds n to cell w of page 1 + n % (PAGES - 1);
+ * - moves n from cell 8 + w to cell 16 + w of page 0, in a top action.
+ * So the count on page 0 determines all other cells.
  */
 struct ack {
     uint32_t worker; /* if `worker` is WORKERS: the log is full, and all workers have ended */

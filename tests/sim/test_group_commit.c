@@ -4,7 +4,7 @@
  * preemptions at latches, waits and wake-ups, or at accesses to shared words as well. Each commit
  * is durable when it returns, all are there afterwards, and sometimes one sync serves several. With
  * a planted bug, the leader of a group forgets transactions that came too late for the group. Then
- * one of them waits for ever, and the simulator finds this.
+ * one of these transactions waits for ever, and the simulator reports it.
  */
 #include "testops.h"
 

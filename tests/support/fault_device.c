@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * See fault_device.h. All functions of the device have the same structure: begin() counts the call,
- * decides whether it fails, and takes the mutex; the base does the call; the model records it;
- * end() releases the mutex.
+ * See fault_device.h. All functions of the device have the same structure. begin() counts the call,
+ * decides whether it fails, and takes the mutex. Then the base does the call, and the model records
+ * it. end() releases the mutex.
  */
 #include "support/fault_device.h"
 

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What users see of managed dTables: test_dtables.py <lladd>.
 
-Rows that are put are found again, by key, in order, as CSV and as JSON, before and after digests.
+Rows that were put are found again by their keys and in order. They are printed as CSV and as JSON,
+before and after digests.
 Wrong input is refused with its line and the reason, and changes nothing. Reading changes nothing
 on disk. verify knows the owners of the pages."""
 import csv
@@ -371,7 +372,8 @@ class Tables(unittest.TestCase):
         self.bad("del", "--range", self.db, "u32", "1", "2", "3")
 
     def test_alter(self):
-        """alter changes only the options on its command line. They apply to runs that are made later."""
+        """alter changes only the options on its command line. They apply to runs that are made
+        later."""
         def settings(name):
             return json.loads(self.good("stat", "--json", self.db, name))["settings"]
         self.good("create", "--key", "u32", "--every", 3, self.db, "t")
