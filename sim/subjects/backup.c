@@ -25,7 +25,7 @@ struct busy {
     struct ll_sim_work *w;
     uint32_t entry; /* the last entry */
     uint32_t puts;
-    uint32_t away_after; /* number of puts before the store goes away; 0: it stays */
+    uint32_t away_after; /* number of puts before the store goes away; 0: the store stays */
 };
 
 /* ---- work beside a backup ---------------------------------------------------------------- */
@@ -139,8 +139,8 @@ struct checking {
     struct lladd_error *err;
 };
 
-/* Are the right transactions in doubt in this backup? One transaction is prepared after entry
- * PREPARED_AFTER, so a backup that ends with this entry may have it in doubt or not. */
+/* Returns true if the right transactions are in doubt in this backup. One transaction is prepared
+ * after entry PREPARED_AFTER, so a backup that ends with this entry may have it in doubt or not. */
 static bool doubt_fits(const struct ll_sim_shown *s)
 {
     uint32_t last = s->has.last.number;

@@ -16,7 +16,7 @@ enum { AT = 16, ENDS_AT = 64, LEN = 60, EXTENT = 2, RAW_AFTER = 4 };
 #define ROOT "extent"
 #define RAW_ROOT "raw"
 
-/* A note for the model. Number 0: the prepared transaction. */
+/* A note for the model: the number of an entry, or 0 for the prepared transaction. */
 struct note {
     struct ll_sim_entry entry;
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * journal: entries are appended to tags, rolled back and discarded. A tag must have its committed
- * entries, in order, until they are discarded. journal.moves: the same with a rollover, with
- * cleaning, and with a transaction in doubt.
+ * entries, in order, until they are discarded. journal.moves: the same, and also a rollover,
+ * cleaning, and a transaction in doubt.
  *
  * The tags are "a", "b" and "c". An entry is a number and its complement.
  */

@@ -4,7 +4,7 @@
  *
  * Thread 0 publishes one extent after the other. It allocates the pages, changes one of them by a
  * logged operation, writes all of them in bulk, publishes the extent under a name and frees the
- * extent that was published before. So the extents take turns in the same pages. After each
+ * extent that was published before. So the extents use the same pages by turns. After each
  * transaction, thread 0 reads the published pages through the cache.
  *
  * Thread 1 knows the numbers of all these pages from the beginning, like a reader that has found

@@ -134,8 +134,8 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
 
 /* ---- what there is ----------------------------------------------------------------------- */
 
-/* Are these the contents of the copy: the original's entries up to the target, and after them only
- * entries of the copy? */
+/* Returns true if these are contents of the copy: the original's entries up to the target, and
+ * after them only entries of the copy. */
 static bool is_copy(const struct ll_sim_entries *has)
 {
     uint32_t last = has->last.number;
@@ -149,7 +149,7 @@ static int wrong(const char *what, uint32_t timeline, const struct ll_sim_entrie
                            timeline, has->last.number, has->last.variant);
 }
 
-/* *there is true if the restore was complete. */
+/* *there becomes true if the restore was complete. */
 static int look_at_copy(struct lladd_db *db, bool *there, struct lladd_error *err)
 {
     struct lladd_error own = LLADD_ERROR_INIT;

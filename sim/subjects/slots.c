@@ -33,7 +33,8 @@ static int change(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, c
     return ll_sim_cell_note(w, txn, cell, letter, len);
 }
 
-/* As change(), but in three calls: the length, the second half, the first half. */
+/* Like change(), but in three calls: one for the length, one for the second half, and one for the
+ * first half. */
 static int change_in_pieces(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell,
                             char letter, size_t len)
 {

@@ -10,8 +10,8 @@
  *                      a heuristic abort; meanwhile a checkpoint is taken
  *  threads.background  the library's own threads write pages and take checkpoints
  *
- * A cell is a text on a page of its own. No two threads write the same page: the subjects test what
- * threads share inside the library.
+ * A cell is a text on a page of its own. No two threads write the same page, because the subjects
+ * test what threads share inside the library.
  */
 #include "sim/subjects/cells.h"
 

@@ -419,7 +419,7 @@ static int put_rows(struct ll_sim_work *base, struct lladd_txn *txn)
     return lladd_sim_commit(base->sim, txn);
 }
 
-/* Splits the same leaf, and rolls back. */
+/* Splits the leaf that the other thread splits, too, and rolls back. */
 static int put_and_abort(struct ll_sim_work *base, struct lladd_txn *txn)
 {
     struct work *w = (struct work *)base;

@@ -51,7 +51,7 @@ struct fixture_checker {
     uint64_t wrong;       /* number of invalid pages, and of writes and prefetches of a part of a
                            * page */
     uint64_t page_writes; /* number of write calls on the page file */
-    uint64_t lose_every;  /* every n-th write call returns 0 and writes nothing; 0: no call */
+    uint64_t lose_every;  /* n: every n-th write call returns 0 and writes nothing; 0: none does */
     uint64_t prefetched;  /* number of pages prefetched */
 };
 

@@ -146,7 +146,7 @@ START_TEST(invalid_flags_of_a_fix_are_refused)
     ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_REDO), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(fixture_try(&r, 0, 1 << 10), LLADD_BAD_ARGUMENT);
     ck_assert_uint_eq(fixture_stats(&r).frames_used, 0);
-    fixture_put(&r, 0, 1); /* the same calls are refused when the page is cached */
+    fixture_put(&r, 0, 1); /* the calls above are also refused when the page is cached */
     ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_FRESH), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_REDO), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_REDO), 0);

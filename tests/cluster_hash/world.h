@@ -99,12 +99,12 @@ void world_restart(struct world *, struct node *);
  * ends, or the clock advances. */
 void world_step(struct world *);
 void world_run(struct world *, unsigned events);
-/* Ends all faults, restarts the nodes that are down, and runs the world. It ends when no
+/* Ends all faults, restarts the nodes that are down, and runs the world. Returns when no
  * transaction is open or in doubt, every decision is delivered, and each coordinator is connected
  * to all servers or has failed. Fails the test if that takes more than a minute of the world's
  * time. */
 void world_settle(struct world *);
-/* Has the world reached the state that world_settle waits for? */
+/* Returns true if the world has reached the state for which world_settle waits. */
 bool world_quiet(struct world *);
 
 struct coordinator *world_coordinator(struct world *, size_t);

@@ -45,7 +45,8 @@ struct fixture {
     struct lladd_db *db; /* NULL: not open */
     struct lladd_error err;
     struct test_ids ids;
-    char *trace; /* recovery's trace of the last open, lines with '\n'; NULL: not collected */
+    char *trace; /* the trace of the recovery in the last open, as lines that end with '\n'; NULL:
+                  * the trace is not collected */
     size_t trace_len, trace_cap;
 };
 
@@ -117,8 +118,8 @@ void fixture_expect(struct fixture *, struct cell, uint64_t value);
  * that, only the page `scratch` can be rebuilt from the log. Changes cell 1 of `scratch`. */
 void fixture_forget_log(struct fixture *, lladd_pageno scratch);
 struct lladd_stats fixture_stats(struct fixture *);
-/* Contents of a file of the database, read from the device; the caller frees them. NULL: no such
- * file. */
+/* Returns the contents of a file of the database, read from the device, or NULL if there is no such
+ * file. The caller frees the contents. */
 unsigned char *fixture_file(struct fixture *, const char *name, size_t *len);
 /* The database must not be open. */
 void fixture_file_write(struct fixture *, const char *name, const void *bytes, size_t len,
@@ -134,7 +135,7 @@ struct fixture_doubts {
     struct lladd_in_doubt_info info[8];
 };
 struct fixture_doubts fixture_in_doubt(struct fixture *);
-/* Does the work of the library's threads, until nothing is left to do. */
+/* Does the work that the library's threads do, until no work is left. */
 void fixture_maintain(struct fixture *);
 
 #endif

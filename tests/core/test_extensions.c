@@ -674,7 +674,7 @@ END_TEST
 struct life {
     char said[32];
     unsigned n;
-    int fails_at; /* the callback with this letter fails; 0: none */
+    int fails_at; /* the letter of the callback that fails; 0: no callback fails */
     bool crashed; /* every call of the device fails */
     lladd_pageno page;
 };

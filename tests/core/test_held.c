@@ -256,7 +256,8 @@ static void ask_with_a_mutex(struct lladd_txn *txn, bool in_hand)
         lladd_mutex_unlock(&mutex);
 }
 
-/* A page of another database. (A page of the same database is an error in every build.) */
+/* The thread holds a page of another database. (To hold a page of the same database is an error in
+ * every build.) */
 static void ask_with_a_page_of_another_database(struct lladd_txn *txn, bool in_hand)
 {
     static struct fixture other;

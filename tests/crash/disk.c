@@ -11,7 +11,8 @@
 
 struct disk {
     struct crash_model *model;
-    struct model_file **open; /* index: the number of the file - 1; NULL: closed */
+    struct model_file **open; /* the element with index i is file number i + 1; NULL: the file is
+                               * closed */
     size_t count;
 };
 

@@ -27,10 +27,10 @@ enum life_kind {
 struct life {
     enum life_kind kind;
     bool instant, atomic, closes;
-    uint64_t die_in_open, die_in_work, die_in_close; /* the call at which the process dies; 0:
-                                                      * none */
+    uint64_t die_in_open, die_in_work, die_in_close; /* the number of the call at which the process
+                                                      * dies; 0: it does not die */
     enum death how;
-    uint64_t kill_ns; /* the conductor kills the process after this time; 0: never */
+    uint64_t kill_ns; /* after this time the conductor kills the process; 0: it does not */
 };
 
 struct round {

@@ -84,7 +84,7 @@ enum doubt_state {
 struct slot {
     _Atomic uint32_t state;
     _Atomic uint32_t serial;    /* serial of the current transaction, or of the last one */
-    _Atomic uint32_t committed; /* the last serial that was committed; 0: none */
+    _Atomic uint32_t committed; /* the last serial that was committed; 0: no serial was */
     _Atomic uint32_t commits;   /* number of commits */
 };
 

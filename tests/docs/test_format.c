@@ -427,7 +427,7 @@ START_TEST(everything_that_can_be_written)
     ck_assert_msg(strstr(text, line) != NULL, "no \"%s\" in:\n%s", line, text);
     free(text);
 
-    /* The library opens the same database. */
+    /* The library can open the database that the reader has read. */
     open_db(size);
     struct lladd_gid gid = {.format = 4711, .gtrid_length = 5, .bqual_length = 3};
     struct lladd_txn *txn;

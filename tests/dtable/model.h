@@ -42,7 +42,7 @@ struct shape {
     size_t rows;
     uint64_t first, gap; /* first: the number before the first key; gap: the largest distance
                           * between two keys */
-    unsigned tombstones; /* one row in this many is a tombstone; 0: no row */
+    unsigned tombstones; /* one row in this many is a tombstone; 0: there are no tombstones */
     bool packed;         /* values are packed rows of up to four columns */
 };
 enum { SHAPE_ROOM = 160 };

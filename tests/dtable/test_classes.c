@@ -585,7 +585,7 @@ END_TEST
 
 /* ---- compressed ------------------------------------------------------------------------------ */
 
-/* Words as in a log. One row in eleven has a value of another length. */
+/* The values are words as in a log. One row in eleven has a value of another length. */
 static uint32_t words(uint32_t i, unsigned char *room)
 {
     static const char *const word[] = {"committed", "aborted", "transaction", "page", "waiting"};

@@ -104,7 +104,7 @@ START_TEST(a_configuration_made_by_calls)
 }
 END_TEST
 
-/* Makes a filter above `base`; NULL: makes a leaf. */
+/* Makes a filter above `base`. If `base` is NULL, makes a leaf. */
 static struct lladd_dtable_config *layer(struct lladd_dtable_config *base)
 {
     struct lladd_dtable_config *c;

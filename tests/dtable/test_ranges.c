@@ -342,7 +342,7 @@ static void check_stack(const struct kind *kind, uint64_t seed)
         check_all(&s, all);
         lladd_dtable_close(all);
     }
-    s.first = 0; /* the same rows in an overlay of overlays */
+    s.first = 0; /* an overlay of overlays, with the same rows */
     ok_db(&b, lladd_dtable_overlay(b.db, tables, 2, &inner[0], &b.err));
     ok_db(&b, lladd_dtable_overlay(b.db, tables + 2, 2, &inner[1], &b.err));
     ok_db(&b, lladd_dtable_overlay(b.db, inner, 2, &outer, &b.err));

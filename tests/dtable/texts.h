@@ -13,7 +13,7 @@ struct lladd_dtable *open_run(struct fixture *, lladd_pageno root);
 /* Begins a run with the smallest blocks. */
 struct lladd_dtable_run_builder *begin_run(struct lladd_txn *, enum lladd_dtable_type,
                                            const char *config);
-/* Adds a row; value NULL: a tombstone. */
+/* Adds a row; if the value is NULL, a tombstone. */
 int add_text(struct lladd_dtable_run_builder *, uint32_t key, const char *value);
 /* Builds a run with keys from `first` on. "(gone)" makes a tombstone, "(none)" leaves the key out,
  * and NULL ends the values. */

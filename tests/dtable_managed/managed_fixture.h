@@ -20,10 +20,11 @@ struct lladd_managed *managed_table(struct fixture *, const char *name,
                                     struct lladd_managed_options *);
 struct lladd_managed *managed_open(struct fixture *, const char *name);
 void managed_close(struct fixture *, struct lladd_managed *);
-/* Put a row in the transaction; text NULL: delete the row. */
+/* Put a row in the transaction. If the text is NULL, delete the row. */
 int managed_try(struct lladd_txn *, struct lladd_managed *, uint32_t key, const char *text);
 void managed_put(struct lladd_txn *, struct lladd_managed *, uint32_t key, const char *text);
-/* Put rows, in a transaction that commits or in the given one. "1=a 2=b 3": 3 is deleted. */
+/* Put rows, in a transaction that commits or in the given transaction. "1=a 2=b 3" puts the rows 1
+ * and 2, and deletes the row 3. */
 void managed_fill(struct fixture *, struct lladd_managed *, const char *rows);
 void managed_fill_in(struct lladd_txn *, struct lladd_managed *, const char *rows);
 /* Returns the rows that the transaction sees, by a cursor forward, backward, and by lookups; the
@@ -33,7 +34,7 @@ void managed_sees(struct lladd_txn *, struct lladd_managed *, const char *rows);
 /* Asserts that a new transaction sees these rows. */
 void managed_expect(struct fixture *, struct lladd_managed *, const char *rows);
 struct lladd_managed_stats managed_stats(struct fixture *, struct lladd_managed *);
-/* Does background work until none is due. */
+/* Does the background work until none is due any more. */
 void managed_tidy(struct fixture *, struct lladd_managed *);
 /* Asserts that every allocated page has an owner. */
 void managed_no_leaks(struct fixture *);

@@ -20,7 +20,7 @@ enum { SEEDS = 6, STEPS = 600 };
 enum { SEEDS = 40, STEPS = 1500 };
 #endif
 
-/* Values are numbers. 0: there is no row. */
+/* Values are numbers; 0 means that there is no row. */
 struct rows {
     uint8_t value[TABLES][KEYS];
 };

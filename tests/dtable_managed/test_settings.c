@@ -277,7 +277,8 @@ START_TEST(changed_settings_make_a_digest_due)
 }
 END_TEST
 
-/* A cTable gets other groups, and becomes a row store again; its columns stay the same. */
+/* A cTable gets other groups, and then becomes a row store again. The columns of the cTable stay
+ * the same. */
 START_TEST(column_groups_are_changed)
 {
     static const char *const names[] = {"a", "b", "c"};

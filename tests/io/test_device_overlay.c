@@ -201,7 +201,7 @@ enum { STEPS = 3000, REACH = 40000 };
 static const uint64_t bounds[] = {UINT64_MAX, 0, 10000, 25000};
 enum { BOUNDS = sizeof bounds / sizeof *bounds };
 
-/* One file, the same steps on the overlay and on a copy that is a plain file. */
+/* A file on the overlay, and a copy of it that is a plain file. Both get the same steps. */
 START_TEST(an_overlay_behaves_like_a_copy)
 {
     char *dir = temp_dir_new();

@@ -271,7 +271,8 @@ START_TEST(a_transaction_goes_on_after_a_refused_commit)
     txn = takes_back_often();
     is_refused(txn, NULL);
     fault_device_capacity(b.fd, fault_device_bytes(b.fd));
-    refuses(txn, LLADD_NO_SPACE, lladd_commit(txn)); /* is refused at the same record */
+    refuses(txn, LLADD_NO_SPACE, lladd_commit(txn)); /* the commit is refused at the same record as
+                                                      * before */
     fault_device_capacity(b.fd, UINT64_MAX);
     journal_append(txn, tag, "more");
     ok(txn, lladd_savepoint(txn, &sp));

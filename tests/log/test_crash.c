@@ -44,8 +44,8 @@ static int step(uint64_t n)
         rc = ll_log_write(f.log, lsn, &f.err);
     }
     if (rc == 0 && n % 25 == 24 && f.durable_count > 6) {
-        /* Does what a checkpoint does: notes where recovery begins, then truncates the log before
-         * that LSN. */
+        /* Does what a checkpoint does: it notes where recovery begins, and then truncates the log
+         * before that LSN. */
         lladd_lsn from = f.list[f.durable_count - 5].rec.lsn;
         f.start.from = from;
         f.start.watermark = ll_log_durable(f.log);

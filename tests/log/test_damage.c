@@ -54,8 +54,8 @@ static void make_log(uint64_t *last)
 
 /* ---- every byte ---- */
 
-/* _i 0: one bit, 1: all bits, 2: eight bytes of zeros. The seal of the last group has the only
- * watermark that open knows. */
+/* _i 0 flips one bit, _i 1 flips all bits of a byte, and _i 2 writes eight bytes of zeros. The seal
+ * of the last group has the only watermark that open knows. */
 START_TEST(every_byte_below_the_watermark)
 {
     uint64_t last;

@@ -143,7 +143,7 @@ static void check_after(bool created)
 
 /* ---- cases ---- */
 
-/* _i 0: only the n-th allocation fails; 1: all from the n-th on. */
+/* _i 0: only the n-th allocation fails; 1: all allocations from the n-th on fail. */
 START_TEST(no_memory)
 {
     for (uint64_t n = 1;; n++) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Three recoveries in a row make segments, accept no record, and crash: the first at each of its
- * device calls, the next two at many of theirs. After each crash the log opens, ends where it ended
- * before, and hands out no LSN twice (LOG-1). A log that is opened for inspection ends there, too.
+ * Three recoveries in a row make segments, accept no record, and crash: the first recovery at each
+ * of its device calls in turn, and the next two at many of their calls. After each crash the log
+ * opens, ends where it ended before, and hands out no LSN twice (LOG-1). A log that is opened for
+ * inspection ends there, too.
  *
  * Also opens files of earlier versions, which wrote a segment's header before they renamed its
  * file.

@@ -79,7 +79,7 @@ START_TEST(sizes_double)
 END_TEST
 
 /* A file has its whole size, filled with zeros, before it gets its name. _i 0: the device can
- * allocate space; 1: the log has to write the zeros. */
+ * allocate the space; 1: the device cannot, and the log has to write the zeros. */
 START_TEST(a_file_is_zeroed_before_it_gets_its_name)
 {
     char name[LL_LOG_NAME_SIZE];

@@ -48,7 +48,7 @@ static size_t number(char key[8], int i)
     return (size_t)snprintf(key, 8, "%d", i);
 }
 
-/* Asserts the value of a key; NULL: there is no such row. */
+/* Asserts that the key has this value; if `value` is NULL, that the key has no row. */
 static void expect(const char *key, const char *value)
 {
     char got[64];
@@ -463,9 +463,9 @@ START_TEST(the_log_names_each_of_many_keys)
 }
 END_TEST
 
-/* Two transactions insert rows between each other's rows. The second one splits leaves with rows of
- * the first one, and commits. The rows of the first transaction are rolled back by an abort (_i 0)
- * or after a crash (_i 1). */
+/* A transaction inserts rows between the rows of a second transaction, which is still open. The
+ * second transaction then splits the same leaves, and commits. The rows of the first transaction
+ * are rolled back by an abort (_i 0) or after a crash (_i 1). */
 START_TEST(many_rows_are_rolled_back)
 {
     make(4, 0);

@@ -20,7 +20,7 @@ static struct lladd_device *sparse;
 static lladd_pageno root;
 static struct lladd_btree *tree;
 
-/* The rows of the tree: the first byte of each value; 0: there is no such row. */
+/* The rows of the tree: for each key the first byte of its value, or 0 if there is no such row. */
 static unsigned char rows[MOST];
 
 static void lengthen_page_file(void)
@@ -53,7 +53,8 @@ static void setup(void)
     ok_db(&b, lladd_btree_open(b.db, root, &tree, &b.err));
 }
 
-/* Does not check each page of the file, as fixture_free would. */
+/* Closes the database before fixture_free, because fixture_free would check each page of an open
+ * database. */
 static void teardown(void)
 {
     lladd_btree_close(tree);

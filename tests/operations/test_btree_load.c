@@ -22,7 +22,8 @@ struct shape {
     uint32_t page_size, key_size, value_size, rows;
     uint32_t prefix;    /* number of bytes that all keys begin with */
     uint32_t more_key;  /* a key ends with 0 to `more_key` further bytes */
-    uint32_t most;      /* if value_size is 0: each value is shorter than this; 0: all are empty */
+    uint32_t most;      /* used if value_size is 0: each value is shorter than this; if this is 0,
+                         * too, all values are empty */
     uint32_t leaf_rows; /* a leaf must have at least this many rows on average */
 };
 static const struct shape *shape;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls that create a structure and return a handle of it: lladd_hash_create_open and the same for
- * arrays, lists and heaps. */
+/* Calls that create a structure and return a handle of it: lladd_hash_create_open, and the similar
+ * calls for arrays, lists and heaps. */
 #include "op_fixture.h"
 
 #include <lladd/array.h>

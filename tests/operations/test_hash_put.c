@@ -118,7 +118,7 @@ static void old_put(struct lladd_txn *txn, const char *name, uint64_t key, uint6
     ok(txn, lladd_log_redo_only(txn, op, number, redo, sizeof redo));
 }
 
-/* Returns the value of a key; 0: the key is absent. */
+/* Returns the value of a key, or 0 if the key is absent. */
 static uint64_t value_of(uint64_t key)
 {
     uint64_t value = 0;

@@ -176,7 +176,7 @@ END_TEST
 
 /* ---- in the transaction that creates the run ------------------------------------------------- */
 
-/* _i 0: abort with an open handle; 1: abort after the handle was closed; 2: crash. */
+/* _i 0: an abort with an open handle; 1: an abort after the handle was closed; 2: a crash. */
 START_TEST(a_rollback_of_the_creation_removes_the_run)
 {
     uint64_t used = fixture_pages_used(&b);

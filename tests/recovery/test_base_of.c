@@ -62,7 +62,7 @@ static int bulk_written(void *ctx, struct lladd_db *db, void *state, struct llad
     return 0;
 }
 
-/* Has no page, so the library asks the next extension. */
+/* This extension has no page, so the library asks the next extension. */
 static int nothing(void *ctx, struct lladd_db *db, void *state, lladd_pageno number,
                    lladd_lsn since, lladd_lsn writer, void *bytes, struct lladd_error *err)
 {

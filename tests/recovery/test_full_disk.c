@@ -55,7 +55,7 @@ static void load(bool instant, unsigned loses)
 }
 
 /* Opens the database and takes a checkpoint, with a crash at the n-th device call. Returns false if
- * there are fewer calls. With `may_refuse`, also returns false if the disk has no space. */
+ * there are fewer calls. If `may_refuse` is true, also returns false if the disk has no space. */
 static bool recovery_dies(uint64_t n, bool may_refuse)
 {
     fault_device_crash_at(r.fd, n);

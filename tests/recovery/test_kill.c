@@ -42,8 +42,8 @@ struct ack {
 struct work {
     struct lladd_db *db;
     unsigned index;
-    unsigned mode; /* the lowest bit of the seed. 0: commits wait for durability; 1: several commits
-                    * are in flight */
+    unsigned mode; /* the lowest bit of the seed: with 0 commits wait for durability, with 1 several
+                    * commits are in flight */
     int fd;
     lladd_pageno pages[PAGES];
     uint32_t n; /* number of transactions so far */

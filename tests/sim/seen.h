@@ -31,8 +31,8 @@ static inline void seen_begin(struct seen *s)
     lladd_dst_enter(&s->dst);
 }
 
-/* Returns the number of events of this sort, on an operation with this name (NULL: any), with this
- * detail (0: any). */
+/* Returns the number of events of this sort. If the name is not NULL, counts only those on an
+ * operation with this name; if the detail is not 0, only those with this detail. */
 static inline unsigned seen_count(const struct seen *s, enum lladd_dst_what what, const char *op,
                                   uint64_t detail)
 {

@@ -63,7 +63,7 @@ static lladd_pageno make_page(struct lladd_txn *txn, const char *type)
     return p;
 }
 
-/* Two transactions on the same pages that do not conflict. */
+/* Two transactions that change the same pages and do not conflict. */
 static void use_bytes(struct fixture *b)
 {
     unsigned char text[600];

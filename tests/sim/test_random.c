@@ -96,7 +96,7 @@ END_TEST
 
 /* ---- a workload that draws --------------------------------------------------------------- */
 
-/* The app's workload with drawn numbers, noted as in the subject. */
+/* Runs the app's workload with drawn numbers, and notes the changes as the subject does. */
 static int drawing_run(void *ctx, struct lladd_sim *sim, struct lladd_db *db,
                        struct lladd_error *err)
 {
@@ -358,7 +358,7 @@ START_TEST(a_token_of_another_workload_is_refused)
 }
 END_TEST
 
-/* A workload that always fails is never crashed; the search ends all the same. */
+/* A workload that always fails is never crashed. The search must end nevertheless. */
 START_TEST(bounds_count_where_there_is_no_crash)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
@@ -375,7 +375,7 @@ START_TEST(bounds_count_where_there_is_no_crash)
 }
 END_TEST
 
-/* Many failures are the same once they are made smaller. */
+/* After they were made smaller, many failures are the same. */
 START_TEST(the_same_failure_is_told_once)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;

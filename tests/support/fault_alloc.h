@@ -33,8 +33,8 @@ struct fault_alloc {
 };
 
 void fault_alloc_init(struct fault_alloc *);
-/* The n-th call from now fails. With `forever` every later call fails, too. With n = 0 no call
- * fails. Sets the number of failed calls (fault_alloc_fired) to 0. */
+/* The n-th call from now fails. If `forever` is true, every later call fails, too. With n = 0 no
+ * call fails. Sets the number of failed calls (fault_alloc_fired) to 0. */
 void fault_alloc_fail(struct fault_alloc *, uint64_t n, bool forever);
 uint64_t fault_alloc_fired(const struct fault_alloc *);
 uint64_t fault_alloc_calls(const struct fault_alloc *);

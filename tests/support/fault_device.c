@@ -24,7 +24,7 @@ enum {
 
 struct fault_file {
     struct fault_file *next;
-    struct lladd_file *base; /* NULL: opened before the power cycle */
+    struct lladd_file *base; /* NULL: the file was opened before the power cycle */
     struct model_file *model;
     char *name;
 };

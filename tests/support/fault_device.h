@@ -105,8 +105,8 @@ uint64_t fault_device_open_files(struct fault_device *);
 
 /* ---- failing ---- */
 
-/* Of the calls of one of `kinds`, the n-th from now fails with -err. With `forever` every later
- * call of these kinds fails, too. A new plan replaces the old one; n = 0 cancels it. */
+/* Of the calls of one of `kinds`, the n-th from now fails with -err. If `forever` is true, every
+ * later call of these kinds fails, too. A new plan replaces the old one; n = 0 cancels it. */
 void fault_device_fail(struct fault_device *, uint64_t n, unsigned kinds, int err, bool forever);
 /* Restricts the plan to calls on files with this prefix in their names; NULL or "" for all. */
 void fault_device_only(struct fault_device *, const char *prefix);

@@ -140,7 +140,7 @@ START_TEST(crashed)
     ck_assert_int_eq(s.at[1].doubt.prepared_us, 1234567890123456);
     lladd_inspect_close(v);
 
-    /* the recovery of the same files must find the same */
+    /* a recovery of these files must find the same */
     struct lladd_options o = made_options(dev);
     struct lladd_stats stats = {.struct_size = sizeof stats};
     struct lladd_db *db;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The states of a branch, reached by calls of the switch: commits in two phases and in one,
+ * The states of a branch, reached by calls of the switch: commits in two phases and in one phase,
  * read-only branches, rollbacks, and branches in doubt after a crash. xa_recover returns XIDs
  * unchanged. Also tests suspending, resuming, joining and migrating, and the calls for applications
  * and administrators.
