@@ -116,7 +116,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
 struct targets {
     uint32_t last;     /* the last entry of the database */
     lladd_lsn to, end; /* to: how far the store says it can restore; end: the end of the backup */
-    bool resolved;     /* the prepared transaction was ended after the recovery */
+    bool resolved;     /* true if the prepared transaction was ended after the recovery */
     struct lladd_error *err;
 };
 

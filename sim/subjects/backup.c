@@ -135,7 +135,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
 struct checking {
     uint32_t last; /* the last entry of the database */
     uint32_t backups;
-    bool resolved; /* the transaction in doubt was ended after the recovery */
+    bool resolved; /* true if the prepared transaction was ended after the recovery */
     struct lladd_error *err;
 };
 

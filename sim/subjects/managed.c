@@ -344,7 +344,7 @@ static int open_anyhow(struct lladd_db *db, struct lladd_managed **t, struct lla
 {
     int rc;
     while ((rc = lladd_managed_open(db, NAME, t, err)) == LLADD_BUSY)
-        lladd_yield(); /* the other thread is opening or closing it */
+        lladd_yield(); /* the other thread is opening or closing the table */
     return rc;
 }
 

@@ -217,7 +217,7 @@ static int run_steps(struct work *w)
     if (!alone)
         TRY(ll_sim_in_txn(&w->base, stays_open));
     TRY(ll_sim_in_txn(&w->base, grows));
-    if (w->kind->page_size) /* the tables of the other kinds test the rest */
+    if (w->kind->page_size) /* the other kinds of tables test the steps that follow */
         return ll_sim_in_txn(&w->base, makes_and_fills);
     TRY(lladd_checkpoint(w->base.db, w->base.err));
     TRY(ll_sim_in_txn(&w->base, rolls_back));

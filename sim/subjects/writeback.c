@@ -143,7 +143,8 @@ const struct lladd_sim_subject ll_sim_subject_threads_writeback = {
 
 /* ---- writeback.redo -------------------------------------------------------------------------- */
 
-enum { CELLS = 18, OFTEN = 3 }; /* number of pages; pages that are read again and again */
+enum { CELLS = 18, OFTEN = 3 }; /* CELLS: number of pages; OFTEN: pages that are read again and
+                                 * again */
 
 static int setup_redo(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
@@ -265,7 +266,8 @@ const struct lladd_sim_subject ll_sim_subject_threads_ring = {
 static int long_segments(void *ctx, struct lladd_options *o, struct lladd_error *err)
 {
     (void)tiny_cache(ctx, o, err);
-    o->log_segment_min = o->log_segment_max = 64 << 10; /* so that the log keeps the pages' bases */
+    o->log_segment_min = o->log_segment_max = 64 << 10; /* large, so that the log keeps the pages'
+                                                         * bases */
     return 0;
 }
 

@@ -39,8 +39,7 @@ static void sure(bool condition, const char *what)
 {
     if (condition)
         return;
-    fprintf(stderr, "%s\n", what); /* an assertion of Check would leave the thread by longjmp to the
-                                    * stack of another thread */
+    fprintf(stderr, "%s\n", what); /* an assertion would longjmp to the stack of another thread */
     abort();
 }
 

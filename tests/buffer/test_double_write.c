@@ -163,7 +163,7 @@ START_TEST(the_area_grows_if_the_disk_has_room)
             for (uint64_t n = 0; n < MANY; n++)
                 ck_assert_uint_eq(fixture_stored(&r, n), n + 1);
             ck_assert(area_is_empty(&r));
-            fixture_reopen(&r); /* this reads the size of the area from the file */
+            fixture_reopen(&r); /* the open reads the size of the area from the file */
         }
         fixture_close(&r);
     }

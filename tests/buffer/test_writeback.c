@@ -60,7 +60,7 @@ START_TEST(a_written_page_stays_until_a_sync)
     fixture_flush(&r);
     uint64_t first = fixture_put(&r, 0, 2);
     uint64_t syncs = fixture_stats(&r).syncs;
-    struct ll_frame *held[4 * PAGES]; /* all other frames, so that page 0 must be evicted */
+    struct ll_frame *held[4 * PAGES]; /* takes all other frames, so that page 0 must be evicted */
     unsigned n = 0;
     while (fixture_stats(&r).in_flight == 0 && n < 4 * PAGES) {
         held[n] = fixture_fix(&r, n + 1, LL_FIX_EXCLUSIVE | LL_FIX_FRESH);

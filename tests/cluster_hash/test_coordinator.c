@@ -345,7 +345,7 @@ START_TEST(a_server_with_the_database_of_another_is_not_used)
     w.servers[0].options.device = fault_device_dev(w.servers[1].fd);
     world_restart(&w, &w.servers[0]);
     world_run(&w, 3000);
-    ck_assert_uint_eq(counts().up, 1); /* of the three servers, only the last one */
+    ck_assert_uint_eq(counts().up, 1); /* only the last of the three servers is connected */
     struct global *g = coordinator_begin(c());
     ck_assert_int_eq(put(g, 0), LLADD_BUSY);
     coordinator_abort(c(), g);

@@ -464,7 +464,7 @@ START_TEST(what_is_in_doubt_stays_locked_until_it_is_resolved)
     ck_assert_uint_eq(m.txn.incarnation, 1);
     ck_assert_uint_eq(m.txn.sequence, 2);
     participant_tick(r.p);
-    silence(); /* the server does not ask again so soon */
+    silence(); /* so soon, the server does not ask again */
     say(&a, (struct message){.type = MESSAGE_COMMIT, .txn = m.txn});
     force();
     (void)heard(&a, MESSAGE_ACK);
@@ -548,19 +548,19 @@ START_TEST(one_of_two_coordinators_with_one_id_is_admitted)
 {
     begin_case();
     struct peer first = greet("a", 5, 1);
-    struct peer copy = call("a", 5, 2); /* the same incarnation, another instance */
+    struct peer copy = call("a", 5, 2); /* another instance, with the same incarnation */
     expect_refusal(&copy, LLADD_LOCKED);
-    copy = call("a", 6, 2); /* a later incarnation, while the first one is connected */
+    copy = call("a", 6, 2); /* a later incarnation, while the first instance is connected */
     expect_refusal(&copy, LLADD_BUSY);
     copy = call("a", 4, 2);
     expect_refusal(&copy, LLADD_CONFLICT);
     copy = call("a", 0, 2);
     expect_refusal(&copy, LLADD_CONFLICT);
-    put(&first, 1, "k", "v"); /* the first one was not disturbed */
+    put(&first, 1, "k", "v"); /* the first instance was not disturbed */
     ck_assert_uint_eq(counts().active, 1);
     participant_disconnected(r.p, first.conn);
     copy = greet("a", 6, 2);
-    first = call("a", 5, 1); /* now the first one is the older incarnation */
+    first = call("a", 5, 1); /* now the first instance has the older incarnation */
     expect_refusal(&first, LLADD_CONFLICT);
     crash(); /* the server remembers the newest incarnation */
     first = call("a", 5, 1);

@@ -20,7 +20,8 @@ static bool made_in_spite_of(uint64_t n, unsigned kinds, bool power_fails_first)
     if (!failed)
         fixture_close(&r);
     fixture_open(&r);
-    if (power_fails_first) { /* before any transaction; the database must exist afterwards */
+    if (power_fails_first) { /* the power fails before any transaction; the database must exist
+                              * nevertheless */
         fixture_crash(&r, &fault_power);
         r.options.flags |= LLADD_OPT_MUST_EXIST;
         fixture_open(&r);

@@ -711,7 +711,8 @@ static int life_recovered(void *ctx, struct lladd_db *db, void *state, struct ll
 {
     uint64_t value = 0;
     ck_assert_ptr_eq(ctx, state);
-    int rc = cell_read(db, cell_of(life.page, 0), &value, err); /* all calls may be used here */
+    int rc = cell_read(db, cell_of(life.page, 0), &value, err); /* every call is allowed in this
+                                                                 * callback */
     ck_assert_uint_eq(value, 77);
     int told = live('r');
     return told ? lladd_error_set(err, told, "recovered was told to fail") : rc;
@@ -729,7 +730,8 @@ static void life_stop(void *ctx, struct lladd_db *db, void *state)
     uint64_t value = 0;
     struct lladd_error err = LLADD_ERROR_INIT;
     ck_assert_ptr_eq(ctx, state);
-    if (!life.fails_at && !life.crashed) /* then the handle can be used */
+    if (!life.fails_at && !life.crashed) /* the handle can be used unless a callback has failed or
+                                          * the database has crashed */
         ck_assert_int_eq(cell_read(db, cell_of(life.page, 0), &value, &err), 0);
     (void)live('s');
 }

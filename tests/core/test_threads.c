@@ -396,7 +396,8 @@ static void *commit_watched(void *arg)
         must(cell_add(txn, cell_of(pages[w->index], 0), 1));
         must(lladd_commit_async(txn, &w->last));
         must(lladd_snapshot_acquire(r.db, &snapshot, NULL));
-        must(snapshot.v >= w->last.v ? 0 : LLADD_BUG); /* includes each commit that has returned */
+        must(snapshot.v >= w->last.v ? 0 : LLADD_BUG); /* a snapshot includes each commit that has
+                                                        * returned */
         must(lladd_snapshot_release(r.db, snapshot));
         if (i % 16 == 0)
             must(lladd_wait_durable(r.db, w->last, NULL));

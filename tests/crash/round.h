@@ -17,7 +17,8 @@ enum leg {
 
 struct tally {
     uint64_t rounds, lives, opens, kills, kills_in_recovery, power_states, verified, refused;
-    uint64_t by_feature[FEATURES]; /* kills during recovery in rounds with this feature */
+    uint64_t by_feature[FEATURES]; /* for each feature: the number of kills during recovery in
+                                    * rounds with this feature */
 };
 
 struct settings {

@@ -89,7 +89,7 @@ struct slot {
 };
 
 struct oracle {
-    _Atomic uint64_t calls;  /* calls of the device since it was armed */
+    _Atomic uint64_t calls;  /* number of calls of the device since it was armed */
     _Atomic uint32_t killed; /* the device killed the process */
     _Atomic uint32_t stage;
     _Atomic uint32_t made;    /* the structures exist */

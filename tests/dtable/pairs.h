@@ -20,7 +20,7 @@ struct trials {
      * - met_data, unmet_data: the same for pairs of a layer and a type of keys or a shape of
      *   data. */
     size_t met, unmet, met_data, unmet_data;
-    size_t refused; /* compositions that were tried and are invalid */
+    size_t refused; /* how many compositions were tried and were invalid */
 };
 
 /* Shapes of data: all kinds of rows, for a type of keys. */

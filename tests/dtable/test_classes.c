@@ -629,8 +629,8 @@ START_TEST(compressed)
         lladd_dtable_close(t);
     }
     ck_assert_uint_le(bytes[0][1], bytes[0][0] / 3);
-    ck_assert_uint_ge(bytes[0][1], 256 << 10); /* this is more than is staged, so the run has
-                                                * several extents */
+    ck_assert_uint_ge(bytes[0][1], 256 << 10); /* these are more bytes than are staged, so the run
+                                                * has several extents */
     ck_assert_uint_le(bytes[0][2], bytes[0][0] / 3);
     ck_assert_uint_le(bytes[1][1], bytes[1][0] + bytes[1][0] / 100);
     /* Each row has a state byte, and no cell crosses the end of a block. */

@@ -322,7 +322,8 @@ START_TEST(memory_and_overlays)
     struct model all, one[4];
     struct lladd_dtable *tables[4], *over;
     rows_init(&all, s->type);
-    for (int i = 3; i >= 0; i--) { /* the oldest first; one of them stays empty */
+    for (int i = 3; i >= 0; i--) { /* the oldest table is the first; one of the tables stays
+                                    * empty */
         struct shape here = *s;
         here.rows = i == 1 ? 0 : s->rows;
         rows_init(&one[i], s->type);

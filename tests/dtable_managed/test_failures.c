@@ -173,8 +173,8 @@ START_TEST(every_allocation_of_an_open_fails_once)
         if (rc) {
             ck_assert_int_eq(rc, LLADD_NO_MEMORY);
             failures++;
-        } else if (fired) { /* the failed part was optional. Opens the table again, after the
-                             * database has closed it */
+        } else if (fired) { /* what failed was optional. The database has closed the table, so the
+                             * next call opens it again */
             fixture_close(&b);
             fixture_open(&b);
         }

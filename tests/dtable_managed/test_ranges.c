@@ -331,7 +331,7 @@ START_TEST(conflicts_of_two_ranges)
     ok(one, try_range(one, 4, 6)); /* a refused transaction blocks no other */
     ok(two, try_range(two, 6, 8));
     abort_txn(one);
-    ok(two, try_range(two, 4, 8)); /* an aborted transaction blocks no other, either */
+    ok(two, try_range(two, 4, 8)); /* an aborted transaction does not block others, either */
     managed_sees(two, t, "1=a 9=i");
     commit(two);
     managed_expect(&b, t, "1=a 9=i");

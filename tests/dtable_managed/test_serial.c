@@ -269,7 +269,7 @@ static void sure(bool condition, const char *what)
 {
     if (condition)
         return;
-    fprintf(stderr, "%s\n", what); /* Check would leave the thread by longjmp to another stack */
+    fprintf(stderr, "%s\n", what); /* an assertion would longjmp to the stack of another thread */
     abort();
 }
 

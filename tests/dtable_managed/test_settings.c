@@ -64,7 +64,7 @@ START_TEST(configurations_without_tombstones_are_refused)
         struct lladd_managed *other = managed_open(&b, "other");
         managed_fill(&b, other, "1=a 2=b 3=c 5=d");
         ok_db(&b, lladd_managed_digest(other, &b.err));
-        managed_fill(&b, other, "2 6=e"); /* 2 is deleted, in a run that is not the oldest */
+        managed_fill(&b, other, "2 6=e"); /* key 2 is deleted in a run that is not the oldest one */
         ok_db(&b, lladd_managed_digest(other, &b.err));
         managed_expect(&b, other, "1=a 3=c 5=d 6=e");
         ok_db(&b, lladd_managed_combine(other, 0, &b.err));

@@ -200,7 +200,7 @@ static bool no_device(struct lladd_device *dev)
            lladd_device_posix(dir, false, &other, &e) == LLADD_NO_FILES && e.sys_errno == EMFILE &&
            strstr(e.message, dir) != NULL &&
            lladd_device_posix(path, true, &other, &e) == LLADD_NO_FILES &&
-           access(path, F_OK) != 0; /* and the directory made for it is gone */
+           access(path, F_OK) != 0; /* and the directory that was made for the device is gone */
 }
 
 START_TEST(no_descriptor_for_the_directory)

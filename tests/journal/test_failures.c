@@ -359,7 +359,8 @@ START_TEST(ranges_that_were_listed_twice_are_read)
             .kind = LL_JOURNAL_ANNUL, .from = t->annuls[i].since, .upto = t->annuls[i].upto};
         ok(txn, ll_operations__journal_log(txn, t, &r, &lsn));
     }
-    commit(txn); /* lists all ranges: those of the loop again, and range 0 before them */
+    commit(txn); /* the record lists all ranges: range 0, and then the ranges of the loop, which
+                  * were listed before */
     expect_kept(2 + TIMES);
     fixture_crash(&b);
     expect_kept(2 + TIMES);

@@ -23,7 +23,7 @@ struct owner {
     struct text_of text;
     unsigned logged, aborted, undone, asked;
     int fail;    /* replay stops with this error */
-    bool leaves; /* when it is asked to digest, the owner detaches, which is refused */
+    bool leaves; /* when the owner is asked to digest, it tries to detach, which is refused */
 };
 
 static void free_set(struct write_set *w)

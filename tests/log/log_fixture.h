@@ -23,8 +23,8 @@
 #include <errno.h>
 
 struct appended {
-    struct ll_record rec; /* has the lengths of redo and undo, but no bytes: `seed` generates
-                           * these */
+    struct ll_record rec; /* has the lengths of redo and undo, but not their bytes, which `seed`
+                           * generates */
     uint64_t seed;
 };
 

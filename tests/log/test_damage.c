@@ -348,7 +348,8 @@ START_TEST(a_cut_proves_the_log_before_it)
     must(&f, ll_log_write(f.log, f.list[f.count - 1].rec.lsn, &f.err));
     struct ll_log_place place;
     size_t last = f.count - 1;
-    must(&f, reopen(&f)); /* accepts these records and cuts after them; writes no seal */
+    must(&f, reopen(&f)); /* this open accepts the records and cuts the log after them, and writes
+                           * no seal */
     ck_assert_uint_eq(f.count, last + 1);
     ck_assert(ll_log_place(f.log, f.list[last].rec.lsn, &place));
     flip_byte(&f, place.name, place.offset + 30, 1);

@@ -280,7 +280,7 @@ static bool live(uint64_t *seed, bool full)
     ck_assert_msg(opened || fault_device_crashed(f.fd) || (full && rc == LLADD_NO_SPACE), "%s",
                   f.err.message);
     if (opened && seeded_next(seed) % 2)
-        f.start.watermark = ll_log_durable(f.log); /* as the control file states it */
+        f.start.watermark = ll_log_durable(f.log); /* the end, as the control file states it */
     if (opened && seeded_next(seed) % 2)
         (void)ll_log_undo_reserve_recovery(f.log, seeded_next(seed) % 9000, seeded_next(seed) % 2,
                                            &f.err);

@@ -497,7 +497,7 @@ START_TEST(groups_in_turn)
     ck_assert_int_eq(a.rc | b.rc | c.rc, 0);
     struct ll_log_stats stats;
     ll_log_stats(f.log, &stats);
-    ck_assert_uint_eq(stats.groups, 2); /* one for a and b, one for c */
+    ck_assert_uint_eq(stats.groups, 2); /* one sync for a and b, and one for c */
 }
 END_TEST
 

@@ -174,7 +174,7 @@ START_TEST(crash_on_a_full_disk)
     fault_device_capacity(f.fd, capacity);
     must(&f, reopen(&f));
     ck_assert_uint_eq(f.count, count);
-    put(&f, 50); /* the record stands for that of a checkpoint */
+    put(&f, 50); /* this record takes the place of a checkpoint's record */
     force(&f);
     check_records(&f, 0, f.count);
 }

@@ -54,7 +54,8 @@ START_TEST(a_new_database_has_nothing_allocated)
     ck_assert_int_eq(use_of(lladd_page_of(1)), LLADD_USE_SYSTEM);
     ck_assert_int_eq(use_of(lladd_page_of(2)), LLADD_USE_NONE);
     ck_assert_int_eq(use_of(lladd_page_of(1u << 30)), LLADD_USE_NONE);
-    ck_assert_uint_eq(lladd_extent_max(b.db), 16127); /* the pages of one bitmap, without itself */
+    ck_assert_uint_eq(lladd_extent_max(b.db), 16127); /* the pages of one bitmap, without the
+                                                       * bitmap's own page */
 }
 END_TEST
 

@@ -412,7 +412,7 @@ START_TEST(many_rows_in_one_call)
     struct lladd_txn *txn = fixture_begin(&b);
     insert_rows(txn, 0, 0);
     insert_rows(txn, 1000, 1000);
-    insert_rows(txn, 0, 1000); /* before the rows that exist */
+    insert_rows(txn, 0, 1000); /* these rows come before the rows that exist */
     for (uint32_t i = 300; i < 700; i++)
         ok(txn, lladd_btree_delete(txn, tree, keys[i], 4));
     insert_rows(txn, 300, 400);
@@ -440,7 +440,7 @@ START_TEST(the_log_names_each_of_many_keys)
     make(4, 0);
     set_rows(1);
     struct lladd_txn *txn = fixture_begin(&b);
-    insert_rows(txn, 8, 17); /* one record for one row, one for sixteen rows; no row is long */
+    insert_rows(txn, 8, 17); /* one record has one row, and one has sixteen rows; no row is long */
     commit(txn);
     lladd_btree_close(tree);
     ok_db(&b, lladd_log_open(b.db, lladd_lsn_of(0), NULL, &log, &b.err));

@@ -42,7 +42,7 @@ struct look {
 struct worker {
     struct lladd_thread thread;
     uint64_t seed;
-    uint32_t first, writers; /* the writer has each key from `first` on, `writers` apart */
+    uint32_t first, writers; /* the writer's keys begin with `first`; their distance is `writers` */
     unsigned txns;
     struct look *looks;
     size_t n;
@@ -54,7 +54,7 @@ static void sure(bool condition, const char *what)
 {
     if (condition)
         return;
-    fprintf(stderr, "%s\n", what); /* Check would leave the thread by longjmp to another stack */
+    fprintf(stderr, "%s\n", what); /* an assertion would longjmp to the stack of another thread */
     abort();
 }
 

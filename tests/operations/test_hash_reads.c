@@ -25,7 +25,7 @@ static void sure(bool condition, const char *what)
 {
     if (condition)
         return;
-    fprintf(stderr, "%s\n", what); /* Check would leave the thread by longjmp to another stack */
+    fprintf(stderr, "%s\n", what); /* an assertion would longjmp to the stack of another thread */
     abort();
 }
 
@@ -95,7 +95,7 @@ static struct {
     struct lladd_thread thread;
     enum action action;
     unsigned key;
-    uint64_t at, read; /* the writer acts before the reader's read number `at` */
+    uint64_t at, read; /* the writer acts before the reader makes read number `at` */
     bool acted;
 } stop;
 

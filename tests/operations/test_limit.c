@@ -122,7 +122,7 @@ START_TEST(a_limit_is_refused_at_open_or_enough_for_each_operation)
     fixture_open(&b);
     write_large(size, need);
     fixture_crash(&b);
-    write_large(size, need); /* the same again, after a recovery and its checkpoint */
+    write_large(size, need); /* does the same again, after a recovery and its checkpoint */
     ck_assert_uint_le(stats().log_disk_bytes, need);
     fixture_close(&b);
     fixture_free(&b);

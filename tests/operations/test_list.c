@@ -550,7 +550,7 @@ START_TEST(a_splice_of_too_many_lists_is_refused)
     struct lladd_txn *txn = fixture_begin(&b), *second;
     ok(txn, lladd_list_create(txn, &page));
     ok_db(&b, lladd_list_open(b.db, page, &other, &b.err));
-    ok(txn, lladd_list_splice(txn, list, other)); /* `other` is empty: nothing changes */
+    ok(txn, lladd_list_splice(txn, list, other)); /* `other` is empty, so nothing changes */
     for (int i = 0; i < 499; i++) {
         ok(txn, lladd_list_append(txn, other, "x", 1, &at));
         ok(txn, lladd_list_splice(txn, list, other));

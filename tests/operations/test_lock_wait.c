@@ -352,7 +352,8 @@ static void cycle(unsigned n, unsigned victim)
     ck_assert_uint_eq(times(seen.text, " waits for X on "), n);
     ck_assert_uint_eq(stats().waiting, n - 1);
     abort_txn(txn[victim]);
-    for (unsigned i = 1; i < n; i++) { /* one after the other gets its lock, and ends */
+    for (unsigned i = 1; i < n; i++) { /* the transactions get their locks and end, one after the
+                                        * other */
         unsigned k = (victim + n - i) % n;
         got_it(&w[k]);
         commit(txn[k]);

@@ -278,7 +278,7 @@ START_TEST(a_wrong_page_of_an_extension_is_refused)
         fixture_crash(&r, &fault_kill);
     else
         fixture_close(&r);
-    bool early = redo && !later; /* then recovery reports the page, with another message */
+    bool early = redo && !later; /* in this case recovery reports the page, with another message */
     unsigned char high[PAGE];
     memcpy(high, right, PAGE);
     lladd_put64(high + 8, UINT64_C(1) << 40);

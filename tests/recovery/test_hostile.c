@@ -493,7 +493,8 @@ static void append_anything(lladd_lsn *txn, lladd_lsn *last)
                                     : any(5) ? any(20)
                                              : LLADD_NO_PAGE};
     if (rec.kind == LL_REC_SEAL)
-        return; /* a record of the log's own; tests/log forges these */
+        return; /* a record that the log writes for itself; the tests in tests/log forge such
+                 * records */
     rec.prev = any(2) ? *last : any_lsn(tail);
     rec.txn = any(3) ? *txn : any_lsn(tail);
     rec.page_prev = any_lsn(tail);

@@ -196,7 +196,7 @@ START_TEST(tokens_of_errors_are_checked)
     app_init(&app, APP_IGNORES);
     struct lladd_sim_errors_report *r = errors(&app.subject, NULL);
     strcpy(token, r->failures->token);
-    token[0] = 'A'; /* the kind is in its first bits */
+    token[0] = 'A'; /* the first bits of the token are its kind */
     ck_assert_int_eq(lladd_sim_replay(&app.subject, NULL, token, NULL, &again, &err),
                      LLADD_BAD_ARGUMENT);
     ck_assert_ptr_null(again);

@@ -271,7 +271,7 @@ static void redo_knows_when_it_runs(struct lladd_page *page, struct lladd_span b
 START_TEST(redo_that_depends_on_more_than_its_page_is_caught)
 {
     app.op.redo = redo_knows_when_it_runs;
-    app.op.undo_kind = LLADD_UNDO_NONE; /* an undo would not restore that byte */
+    app.op.undo_kind = LLADD_UNDO_NONE; /* an undo would not restore the byte that redo changes */
     app.op.undo = NULL;
     app.subject.model_size = 0;
     EXPECT_CAUGHT(LLADD_SIM_O_REBUILD, "redo of \"app.add\"", "LSN",

@@ -326,7 +326,7 @@ START_TEST(an_undo_log_max_that_is_too_small_is_measured)
     limits.add.undo_log_max = 8;
     CAUGHT(LLADD_SIM_O_UNDO_MAX, "compensate of \"limits.add\" has written ",
            "its undo_log_max is 8");
-    limits.add.undo_log_max = 100; /* enough for one of the steps */
+    limits.add.undo_log_max = 100; /* enough for one step of compensate, but not for all */
     CAUGHT(LLADD_SIM_O_UNDO_MAX, "compensate of \"limits.add\" has written ");
 }
 END_TEST

@@ -198,8 +198,8 @@ END_TEST
 
 /* ---- object classes ---------------------------------------------------------------------- */
 
-static int64_t total;       /* of an object that is in memory only */
-static bool total_is_saved; /* all changes of the object are durable; if false, none */
+static int64_t total;       /* the contents of an object that is in memory only */
+static bool total_is_saved; /* true: all changes of the object are durable; false: none is */
 
 static lladd_lsn total_durable(void *ctx, struct lladd_db *db)
 {

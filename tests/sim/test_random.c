@@ -324,7 +324,8 @@ START_TEST(what_is_no_row_of_choices_is_told_by_its_numbers)
     const struct lladd_sim_subject *s = lladd_sim_subject_find("counters");
     b.planted = UINT64_C(1) << LLADD_BUG_SYNC_AGAIN;
     unsigned found = 0;
-    for (b.seed = 1; found < 3; b.seed++) { /* the layout of the log decides which seeds find it */
+    for (b.seed = 1; found < 3; b.seed++) { /* the layout of the log decides which seeds find the
+                                             * bug */
         ck_assert_uint_le(b.seed, 100);
         struct lladd_sim_random_report *r = at_random(s, &b);
         if (r->n_failures) {

@@ -144,7 +144,7 @@ START_TEST(rmids_share_a_database_or_have_their_own)
                                                           * this XID */
     ck_assert_int_eq(xa_start(&x, 8, TMJOIN), XA_OK);
     ck_assert_ptr_ne(lladd_xa_txn(8), lladd_xa_txn(9));
-    gives(XAER_PROTO, xa_start(&x, RMID, TMJOIN)); /* this thread would wait for itself */
+    gives(XAER_PROTO, xa_start(&x, RMID, TMJOIN)); /* otherwise this thread would wait for itself */
     ck_assert_int_eq(xa_close("", 8, TMNOFLAGS), XAER_PROTO);
     ck_assert_int_eq(xa_end(&x, 8, TMSUCCESS), XA_OK);
     ck_assert_int_eq(xa_end(&x, 9, TMSUCCESS), XA_OK);

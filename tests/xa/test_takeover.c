@@ -39,7 +39,7 @@ static int lock(struct lladd_txn *txn, uint64_t timeout)
 
 /* ---- a wait for a lock ----------------------------------------------------------------------- */
 
-static uint32_t ended; /* atomic: the other thread's association has been ended */
+static uint32_t ended; /* true if the other thread's association has been ended; atomic */
 
 /* Runs in a thread with a branch that another thread has ended: calls on its transaction are
  * refused, and the thread's next branch works. */
