@@ -8,7 +8,7 @@
  *
  * Between the buffer manager and its device is a checker. It sees every write to the page file, and
  * counts the writes that must never happen:
- * - a write of a page whose LSN is not yet durable in the gate (BUF-1);
+ * - a write of a page with an LSN that is not yet durable in the gate (BUF-1);
  * - a write of a page that does not verify;
  * - a write of only a part of a page.
  * fixture_close() asserts that the checker has counted none of them.

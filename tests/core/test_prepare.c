@@ -36,8 +36,7 @@ START_TEST(a_prepared_transaction_can_be_committed_or_aborted_at_once)
     struct lladd_txn *a = fixture_prepared(&r, "a", at(0), 1),
                      *b = fixture_prepared(&r, "b", at(1), 2);
     ck_assert_uint_eq(fixture_in_doubt(&r).n, 2);
-    ck_assert(fixture_in_doubt(&r).info[0].claimed); /* because the transaction's handle is in
-                                                      * use */
+    ck_assert(fixture_in_doubt(&r).info[0].claimed); /* because its handle is in use */
     done(lladd_commit(a));
     done(lladd_abort(b));
     ck_assert_uint_eq(fixture_in_doubt(&r).n, 0);

@@ -35,8 +35,8 @@ extern struct bad bad;
 /* An operation that adds the number in its eight redo bytes to the first word of a page of
  * bytes. */
 extern const struct lladd_op word_add;
-/* An operation whose undo bytes are the number of a page. Its undo subtracts one from the counter
- * on this page. */
+/* An operation with undo bytes that are the number of a page. Its undo subtracts one from the
+ * counter on this page. */
 extern const struct lladd_op logical_add;
 
 void open_db(void);

@@ -11,7 +11,7 @@
 enum { COMPOSE_MAX = 8192, COMPOSE_DEPTH = 4 };
 
 /* - layer: the template of each layer, from the top to the bottom.
- * - beside: for each layer whose template has a second hole, the leaf in this hole. */
+ * - beside: for each layer with a template that has a second hole, the leaf in this hole. */
 struct composition {
     unsigned char depth, layer[COMPOSE_DEPTH], beside[COMPOSE_DEPTH];
 };

@@ -166,7 +166,7 @@ START_TEST(torn_blocks)
 END_TEST
 
 /* Of a torn group, the header of one block was not written, but all payload was. The scan must not
- * accept payload of a block whose header is missing. */
+ * accept payload of a block without its header. */
 START_TEST(payload_without_header)
 {
     char name[LL_LOG_NAME_SIZE];

@@ -80,8 +80,9 @@ static int try_all(const struct lladd_options *o)
 }
 
 /* Opens the database three times, and asserts that each open fails with the same code. A later open
- * may name a page with a higher number than an earlier open. The reason: a page whose records are
- * all before the damage is rebuilt completely, and the earlier open may have written it. */
+ * may name a page with a higher number than an earlier open. The reason: if all records of a page
+ * are before the damage, the page is rebuilt completely, and the earlier open may have written
+ * it. */
 static void expect_the_same_answer(const struct lladd_options *o)
 {
     struct lladd_error first;

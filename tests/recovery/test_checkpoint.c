@@ -131,9 +131,9 @@ START_TEST(a_checkpoint_carries_any_number_of_transactions)
 }
 END_TEST
 
-/* The library drops a freed page without writing it. So the page in the file may lack changes whose
- * records are before redo's start, and may be too old for the first record that redo reads. This is
- * no damage, because the page is free, or was formatted again later. */
+/* The library drops a freed page without writing it. So the page in the file may lack changes that
+ * have their records before redo's start, and may be too old for the first record that redo reads.
+ * This is no damage, because the page is free, or was formatted again later. */
 START_TEST(a_page_that_was_freed_unwritten_is_no_damage)
 {
     unsigned fuzzy_before = (unsigned)_i & 3, fuzzy_after = (unsigned)_i >> 2 & 3;
