@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * blobs: small blobs, with all their bytes in the log. They outgrow their root page, are
- * overwritten, replaced and destroyed, and some of this is rolled back. One blob begins with so
- * many unwritten zeros that it needs index pages.
+ * blobs: small blobs, with all their bytes in the log. Transactions make blobs that outgrow their
+ * root page, overwrite, replace and destroy blobs, and roll some of these changes back. One blob
+ * begins with so many unwritten zeros that it needs index pages.
  *
  * A cell is a blob with a name in the catalogue of roots.
  */

@@ -2,8 +2,8 @@
 /*
  * bulk: blobs with bytes that are not logged. Bulk writes make blobs, replace them, append to them,
  * and overwrite a part of them, which keeps some bytes of the first and of the last page. Logged
- * writes change the blobs, too. New blobs get the pages of destroyed ones. Transactions roll back
- * to a savepoint or completely.
+ * writes change the blobs, too. New blobs get the pages of blobs that were destroyed. Transactions
+ * roll back to a savepoint or completely.
  */
 #include "sim/subjects/blobs.h"
 

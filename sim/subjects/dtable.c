@@ -4,7 +4,7 @@
  * names, replace them and free them. Later runs are built on the pages of freed runs. One run is
  * abandoned before it is finished. Transactions commit, roll back and stay open. A cell is a sorted
  * run: its text is the values of its rows, concatenated. A value has eight bytes. Only the last
- * value may be shorter; the exception dTable then stores it as an exception.
+ * value may be shorter. Then the run's exception_dtable stores this value as an exception.
  */
 #include "sim/subjects/cells.h"
 

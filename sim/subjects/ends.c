@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ends: hash tables that are destroyed in steps. Their pages hold few elements, and some values are
- * blobs of several pages, so a step truncates a blob or frees a bucket with its chain. Steps are
- * committed, rolled back, rolled back to a savepoint, and left open. Meanwhile other transactions
- * allocate pages. One table is destroyed completely.
+ * ends: hash tables that are destroyed in steps. The pages of the tables hold few elements, and
+ * some values are blobs of several pages. So a step truncates a blob, or frees a bucket with its
+ * chain. Transactions make steps, and commit, roll back, roll back to a savepoint, or stay open.
+ * Meanwhile other transactions allocate pages. One table is destroyed completely.
  *
  * A cell is a table. It is whole ('w'), or partly destroyed ('s'; the length is the number of pages
  * left), or absent.

@@ -2,10 +2,11 @@
 /*
  * extents: extents of all three kinds are allocated and freed: ordinary pages, pages written in
  * bulk without logging, raw pages. Pages that are written in bulk are durable before the commit
- * that publishes them. The last of these pages gets its bytes by a logged write, which is durable
- * before the bulk write is: redo must not rely on a bulk write that was not synced (BUF-5). A redo
- * barrier protects the pages from the redo of records about their earlier use. The checkpoint is
- * taken by lladd_maintain, so pages stay dirty, and redo begins before the redo barriers.
+ * that publishes them. The last of these pages gets its bytes by a logged write, and the record of
+ * this write is durable before the bulk write is durable. Redo must not rely on a bulk write that
+ * was not synced (BUF-5). A redo barrier protects the pages from the redo of records about their
+ * earlier use. It is lladd_maintain that takes the checkpoint, so pages stay dirty, and redo begins
+ * before the redo barriers.
  *
  * A cell is an extent with a name in the catalogue of roots.
  */

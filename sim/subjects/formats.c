@@ -2,7 +2,7 @@
 /*
  * formats: new pages of each type that is formatted without arguments, by transactions that commit,
  * roll back and stay open. Pages are freed, and another transaction formats them as another type.
- * The old contents of a page, torn or not, must not matter.
+ * The old contents of a page must not matter, whether they are torn or not.
  *
  * A cell is a page with a name in the catalogue of roots. Its letter stands for the type.
  */

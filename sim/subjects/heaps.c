@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * heaps: records are stored, moved to another page because they grow, and deleted. One heap grows
- * by a top action, one is made and filled by a transaction that rolls back, and one is destroyed.
+ * heaps: records are stored and deleted, and records that grow move to another page. One heap grows
+ * by a top action. A second heap is made and filled by a transaction that rolls back. A third heap
+ * is destroyed.
  */
 #include "sim/subjects/cells.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * lists: transactions that commit, roll back and stay open insert items next to each other, at the
- * front, in the middle and at the end. Items are removed, swept and written. A transaction makes
- * and fills one list, and rolls back. A second list is appended to another list, and a third one is
- * destroyed.
+ * front, in the middle and at the end. Transactions also remove items, sweep removed items, and
+ * overwrite items. A transaction makes and fills one list, and rolls back. A second list is
+ * appended to another list, and a third one is destroyed.
  *
  * An item is a letter, repeated. The order of items is part of the contents: the dump and the model
  * contain the letters of each list in order.

@@ -7,8 +7,8 @@
  *
  * dtable.managed.ranges: the same, with range deletions. dtable.managed.settings: the same, while
  * the configuration and the flush settings are changed. dtable.managed.threads: one thread commits
- * a change of two rows. The other thread flushes the table, must see both changes or none, and
- * compacts the table. Each thread opens the table and closes it.
+ * a change of two rows. The other thread flushes and compacts the table, and must see both changes
+ * or none. Each thread opens the table and closes it.
  */
 #include "sim/subjects/subjects.h"
 

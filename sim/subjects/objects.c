@@ -2,10 +2,11 @@
 /*
  * objects: an object class, with accounts that are in memory only and still recoverable. An
  * addition is one object record. To bound recovery, each checkpoint writes the accounts to one
- * page, with an LSN: the accounts include all additions below this LSN. The update of the page is
- * never undone, so it is valid even if its transaction does not commit.
+ * page, together with an LSN. The accounts on the page include all additions below this LSN. The
+ * update of the page is never undone, so it is valid even if its transaction does not commit.
  *
- * The undo of an addition is not idempotent, so a compensation that is lost or repeated shows.
+ * The undo of an addition is not idempotent, so a compensation that is lost or repeated shows in an
+ * account.
  */
 #include "sim/subjects/subjects.h"
 

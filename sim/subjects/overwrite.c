@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * threads.bulk: one thread writes pages in bulk, while another uses them by outdated numbers.
+ * threads.bulk: one thread writes pages in bulk, while another thread uses these pages by outdated
+ * page numbers.
  *
  * Thread 0 publishes one extent after the other. It allocates the pages, changes one of them by a
  * logged operation, writes all of them in bulk, publishes the extent under a name and frees the

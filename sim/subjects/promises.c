@@ -2,8 +2,8 @@
 /*
  * promises: commits of every durability, with several transactions at a time. Commits are durable,
  * durable in the operating system only, durable later, or asynchronous with a later wait. A system
- * transaction commits while a user transaction is open, which is then rolled back. A pin keeps the
- * log from a note on.
+ * transaction commits while a user's transaction is open; then the user's transaction is rolled
+ * back. A pin keeps the log from the LSN of a note on.
  *
  * A cell is a text. The log must not be truncated beyond the pin.
  */

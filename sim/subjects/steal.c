@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * steal: a cache of a few pages and a log of small segments. Pages with uncommitted updates are
- * written back to make room for other pages. A transaction that began early stays open while others
- * commit, the log is truncated and segments are reused. Then it is rolled back, through several
- * segments.
+ * written back to make room for other pages. A transaction that began early stays open while other
+ * transactions commit, the log is truncated, and segments are reused. Then the early transaction is
+ * rolled back, through several segments of the log.
  *
  * A cell is a text on a page of its own.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The double-write area (REC-3). If no image in the log protects a page, the page is whole after a
- * power failure at any call of a flush. An old copy never replaces a newer page. The area is
- * verified when it is read. Writes to the area need no space.
+ * The double-write area (REC-3). A page that no image in the log protects is whole after a power
+ * failure, whichever call of a flush the failure interrupts. An old copy never replaces a newer
+ * page. The area is verified when it is read. Writes to the area need no space.
  */
 #include "buffer_fixture.h"
 #include "support/fixtures.h"

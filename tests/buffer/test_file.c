@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The page file. A new page raises the page count at once, and lengthens the file when the page is
- * written. ll_buffer_extend lengthens the file in advance, so that later writes need no space. All
- * pages of a range are dropped, or none. Extents are written and read in bulk. Pages are
+ * written. ll_buffer_extend lengthens the file in advance, so that later writes need no space. A
+ * drop drops all pages of a range, or none. Extents are written and read in bulk. Pages are
  * prefetched.
  */
 #include "buffer/buffer_private.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Tests one server, message by message: what the server promises and when, which peers may connect,
- * and what a restart leaves. Malformed messages must do no harm. A test makes the log durable by
- * calling force.
+ * and what a restart leaves. Malformed messages must do no harm. The log becomes durable only when
+ * a test calls force().
  */
 #include "participant.h"
 #include "support/fault_device.h"

@@ -2,8 +2,8 @@
 /*
  * Nested top actions, and a lighter mechanism: an undo-only record followed by redo-only records
  * (OP-4, OP-5, OP-6). An open action is undone physically. A closed action is undone by its logical
- * undo, even if other transactions have changed the same cells in between. Crashes come at
- * different moments.
+ * undo, even if other transactions have changed the same cells in between. The tests simulate
+ * crashes at different moments of an action.
  */
 #include "db_fixture.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What docs/durability.md says about the bytes that are written, and about checkpoints. */
+/* Tests what docs/durability.md says about the bytes that are written, and about checkpoints. */
 #include "db_fixture.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the library offers to extensions besides operations: object classes, snapshots, pins, the
- * public log cursor, notes, and the lifetime of an extension's state. Each is tested by a small
- * extension. test_bulk.c tests bulk writing and page types.
+ * public log cursor, notes, and the lifetime of an extension's state. A small extension uses each
+ * of these. test_bulk.c tests bulk writing and page types.
  */
 #include "db_fixture.h"
 

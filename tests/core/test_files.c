@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The modes of a database's files and directories, and files in its directory that open refuses. */
+/* The modes of a database's files and directories. Also tests which files in the directory of a
+ * database make open refuse the database. */
 #include "db_fixture.h"
 #include "support/fixtures.h"
 

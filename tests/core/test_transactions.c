@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Transactions as the application sees them. Committed changes stay, and aborted changes are
- * undone. A rollback to a savepoint undoes a part. Read-only transactions wait for the commits that
- * they may have seen (TXN-1). A crash loses no more than each durability mode allows. Tested on
- * every device, frame provider and thread mode.
+ * undone. A rollback to a savepoint undoes a part of the transaction. Read-only transactions wait
+ * for the commits that they may have seen (TXN-1). A crash loses no more than each durability mode
+ * allows. Tested on every device, frame provider and thread mode.
  */
 #include "db_fixture.h"
 

@@ -5,11 +5,12 @@
  * A device on real files. It kills its own process at a chosen call, it can be full, and it records
  * the calls. From the record, another process can compute what a power failure would have left.
  *
- * Calls that change or persist something are counted over all threads, from the moment the device
- * is armed. The process sends itself SIGKILL before the chosen call, after it, or within a write.
- * In the last case the first pieces of the write are done. With a trace, calls are made one at a
- * time, and each is recorded (trace.h) before the next begins. So files and trace agree at any
- * death of the process. With DEATH_POWER the call is recorded as in progress, but not made.
+ * The device counts the calls that change or persist something, over all threads, from the moment
+ * when it is armed. The process sends itself SIGKILL before the chosen call, after this call, or
+ * within it, if it is a write. In the last case the first pieces of the write are done. With a
+ * trace, calls are made one at a time, and each is recorded (trace.h) before the next begins. So
+ * files and trace agree at any death of the process. With DEATH_POWER the call is recorded as in
+ * progress, but not made.
  */
 #include <lladd/device.h>
 

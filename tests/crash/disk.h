@@ -2,7 +2,7 @@
 #ifndef CRASH_DISK_H
 #define CRASH_DISK_H
 /*
- * The durable state of a directory, computed from traces (trace.h), and what a power failure leaves
+ * Computes from traces (trace.h) the durable state of a directory, and what a power failure leaves
  * of the directory. The model is that of support/crash_model.h: what was synced survives; of the
  * rest, any part can survive.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Transactions of workers, prepared transactions, and transactions that never end; pins;
- * checkpoints. */
+/* What the processes do with the database: transactions of workers, prepared transactions,
+ * transactions that never end, pins, and checkpoints. */
 #include "support/fixtures.h"
 #include "world.h"
 

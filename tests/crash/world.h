@@ -6,10 +6,14 @@
  *
  * Worker w makes transactions 1, 2, 3... in sequence. The round's seed, w and n determine what the
  * n-th transaction does (acts_of). So the number of the last transaction determines everything that
- * belongs to w: elements of a hash table, some with values in blobs; bytes and a counter of a page;
- * entries of the system journal; a blob; rows of a managed dTable. There are also prepared
- * transactions, pins of the log, and transactions that stay open until the process dies. Of the
- * changes of these last transactions nothing may be left.
+ * belongs to w:
+ * - elements of a hash table, some of them with values in blobs;
+ * - bytes and a counter of a page;
+ * - entries of the system journal;
+ * - a blob;
+ * - rows of a managed dTable.
+ * There are also prepared transactions, pins of the log, and transactions that stay open until the
+ * process dies. Of the changes of these last transactions nothing may be left.
  *
  * The oracle is in memory that the processes share, so it survives them. Before a call the working
  * process writes there what it requests, and after the call what was promised.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * column_dtable: it splits rows into their columns, and assembles them again. Its layers are of
- * various classes. Some reads return only some columns of a row. If a layer rejects its part of a
- * row, the whole row is rejected.
+ * The class column_dtable. It splits rows into their columns, and assembles the rows again. Its
+ * layers are of various classes. Some reads return only some columns of a row. If a layer rejects
+ * its part of a row, the whole row is rejected.
  */
 #include "managed_fixture.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef TESTS_DTABLE_MODEL_H
 #define TESTS_DTABLE_MODEL_H
-/* The expected contents of a table, sorted, in memory, and comparisons of a table with these
- * contents. */
+/* A model: the expected rows of a table, in memory and in the order of their keys. Functions
+ * compare a table with the model. */
 #include "op_fixture.h"
 
 #include <lladd/dtable_class.h>

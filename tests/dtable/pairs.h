@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef TESTS_DTABLE_PAIRS_H
 #define TESTS_DTABLE_PAIRS_H
-/* A selection of compositions. It contains every possible pair of two layers at two levels, of a
- * layer and a type of keys, and of a layer and a shape of data. A layer is a class with one of
- * several sets of parameters. */
+/* A selection of compositions. It contains every possible pair of two layers at two levels, every
+ * possible pair of a layer and a type of keys, and every possible pair of a layer and a shape of
+ * data. A layer is a class with one of several sets of parameters. */
 #include "compose.h"
 #include "model.h"
 

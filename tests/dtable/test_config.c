@@ -4,7 +4,7 @@
  * from a text or by calls. A message about a wrong text names the line, the column, and what was
  * expected.
  *
- * Also compares tables in memory, and overlays of them, with a model.
+ * Also compares tables in memory, and overlays of such tables, with a model.
  */
 #include "model.h"
 

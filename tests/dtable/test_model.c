@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Compositions of dTables against a model. Tests lookups of rows, of keys between them and outside
- * of them, cursors with random moves, batches, places and columns. The data have holes, tombstones,
+ * Compares compositions of dTables with a model. Tests lookups of the keys of rows and of other
+ * keys, cursors with random moves, batches, places and columns. The data have holes, tombstones,
  * empty values, values that equal a placeholder, a minimum key that is not 0, or no rows at all.
  *
  *     test_model              all compositions of one and two layers; of three and four layers a

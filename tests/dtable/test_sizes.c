@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The size of values in layers that store values of one size. Tests which layers set the size for
- * the layers below them, when a run takes the size from its first value, and how large it may
- * be.
+ * The size of values in layers that store values of one size. The tests show which layers set the
+ * size for the layers below them, when a run takes the size from its first value, and how large
+ * this first value may be.
  */
 #include "model.h"
 #include "texts.h"

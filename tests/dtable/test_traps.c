@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Mistakes that a dTable class can easily make: cursors at the ends, merged cursors that change
- * direction, placeholders, redo after a page was reused. Others are in test_run and test_classes.
+ * Tests where the class of a dTable can easily make mistakes: cursors at the ends, merged cursors
+ * that change direction, placeholders, redo after a page was reused. More of these tests are in
+ * test_run.c and test_classes.c.
  */
 #include "model.h"
 #include "texts.h"

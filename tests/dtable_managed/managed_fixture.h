@@ -2,8 +2,9 @@
 #ifndef TESTS_DTABLE_MANAGED_FIXTURE_H
 #define TESTS_DTABLE_MANAGED_FIXTURE_H
 /*
- * The fixture of tests/operations with managed tables, and functions for rows. Keys are u32, and
- * values are short texts. The rows that a transaction sees are written as one text, "1=a 2=bb".
+ * The fixture of tests/operations, extended by managed tables and by functions for rows. Keys are
+ * u32, and values are short texts. The rows that a transaction sees are written as one text, "1=a
+ * 2=bb".
  */
 #include "op_fixture.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Managed dTables. Tests which rows a transaction sees, and which rows are there after a restart.
- * Digests, combines and the freeing of runs must not change these rows.
+ * Managed dTables. The tests show which rows a transaction sees, and which rows are there after a
+ * restart. Digests, combines and the freeing of runs must not change these rows.
  */
 #include "managed_fixture.h"
 #include "support/test_world.h"

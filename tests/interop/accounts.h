@@ -2,9 +2,9 @@
 #ifndef TESTS_INTEROP_ACCOUNTS_H
 #define TESTS_INTEROP_ACCOUNTS_H
 /*
- * The work in a resource manager in C: accounts with balances. For each resource manager a shared
- * object implements these functions. java/lladd/interop/Host.java calls them, and the functions of
- * the switch, through JNA. 0 is success, everything else an error.
+ * The part of a test that works in a resource manager, in C: accounts with balances. For each
+ * resource manager a shared object implements these functions. java/lladd/interop/Host.java calls
+ * them, and the functions of the switch, through JNA. 0 is success, everything else an error.
  *
  * Each thread calls xa_open itself. All threads share the accounts.
  */

@@ -2,8 +2,8 @@
 #ifndef TESTS_JOURNAL_FIXTURE_H
 #define TESTS_JOURNAL_FIXTURE_H
 /*
- * The fixture of tests/operations with a journal, and functions for entries. Entries are short
- * texts. The live entries of a tag are written as one text, "a b c".
+ * The fixture of tests/operations, extended by a journal and by functions for entries. Entries are
+ * short texts. The live entries of a tag are written as one text, "a b c".
  */
 #include "op_fixture.h"
 

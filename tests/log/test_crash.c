@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A workload of appends, forces, relaxed writes, segment switches, reuse of segments, clean stops
- * and reopens is crashed at every one of its device calls. The unsynced changes are all lost, all
- * kept, kept up to one of them, or lost at random and torn. After each crash every acknowledged
- * record is there. The log is a prefix of what was logged, in order and unchanged, and can be
- * continued. Another test does the same with crashes during the recovery from a crash.
+ * and reopens is crashed at every one of its device calls. Of the unsynced changes, all are lost,
+ * all are kept, those up to one of them are kept, or a random part is lost or torn. After each
+ * crash every acknowledged record is there. The log is a prefix of what was logged, in order and
+ * unchanged, and can be continued. Another test does the same with crashes during the recovery from
+ * a crash.
  */
 #include "log_fixture.h"
 

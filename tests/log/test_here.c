@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A log that goes on where it ended, as on a full disk (REC-3): in the segment that holds its end,
- * even if another segment was begun. The rest of a torn group, which lies after that end, does not
- * come back. Nor does a segment that was made for a cut. Openings of this kind and openings with a
- * cut follow each other in any order, and crashes interrupt some of them: no durable record is lost
- * or appears twice.
+ * A log that goes on where it ended, as it does on a full disk (REC-3). It goes on in the segment
+ * that holds its end, even if another segment was begun. The rest of a torn group, which lies after
+ * that end, does not come back. Nor does a segment that was made for a cut. Openings of this kind
+ * and openings with a cut follow each other in any order, and crashes interrupt some of them: no
+ * durable record is lost or appears twice.
  */
 #include "log_fixture.h"
 

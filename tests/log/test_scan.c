@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Opening after a crash. The log ends where the last group was torn, at any byte and with any
- * remains of the rest. It goes on in a new segment that names the cut, with LSNs that were never
- * handed out before (LOG-1, LOG-2). This can be repeated, even after a crash in the middle of it.
- * Accepted records are made durable before anything else is done (REC-4). What a cut has removed
- * does not come back.
+ * Opening after a crash. The log ends where the last group was torn. The group may be torn at any
+ * byte, and any remains of its rest may be there. The log goes on in a new segment that names the
+ * cut, with LSNs that were never handed out before (LOG-1, LOG-2). An open can be repeated, even
+ * after a crash in the middle of it. Accepted records are made durable before anything else is done
+ * (REC-4). What a cut has removed does not come back.
  */
 #include "log_fixture.h"
 

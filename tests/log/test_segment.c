@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Segment files. Each file is larger than the previous one, up to a maximum. Their space is
- * allocated and synced before use. After truncation they are used again or removed. A segment that
- * cannot be made is a resource error and changes nothing (LOG-4); the error at the byte limit can
- * be retried. No reader reads a segment that is being used again.
+ * Segment files. Each file is larger than the previous one, up to a maximum. The space of a file is
+ * allocated and synced before its use. After a truncation the files are used again or removed. A
+ * segment that cannot be made is a resource error and changes nothing (LOG-4); the error at the
+ * byte limit can be retried. No reader reads a segment that is being used again.
  */
 #include "log_fixture.h"
 

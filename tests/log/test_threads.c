@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Many threads. Each LSN is handed out once, without holes. Every record is read back whole.
- * Commits share groups. No thread stays asleep. A thread that waits for space gets it. A poison
- * reaches every thread. Readers may look at the ring while it is reused. Run under TSan as well.
+ * Commits share groups. No thread stays asleep. A thread that waits for space gets the space. A
+ * poison reaches every thread. Readers may look at the ring while it is reused. Run under TSan as
+ * well.
  */
 #include "log_fixture.h"
 

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Arrays. Elements at the ends of pages, ranges, and zeros where nothing was written. The length
- * after rollbacks, also after those to savepoints. Pages that are freed. Arrays that are created or
- * destroyed by a transaction that rolls back. Wrong calls, which change nothing. A failure of each
- * memory allocation. Random calls, compared with an array in memory.
+ * Arrays. Tests
+ * - elements at the ends of pages, ranges, and zeros where nothing was written;
+ * - the length after rollbacks, also after rollbacks to savepoints;
+ * - pages that are freed;
+ * - arrays that are created or destroyed by a transaction that rolls back;
+ * - wrong calls, which must change nothing;
+ * - a failure of each memory allocation;
+ * - random calls, compared with an array in memory.
  */
 #include "op_fixture.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Blobs. Sizes around every boundary, ranges, appends, zeros that are not stored, lengths near
- * 2^48. Readers see no difference between contents that are logged and contents that are not. After
- * a crash or a rollback, also one to a savepoint, a blob has either its old contents or its new
- * ones. Every page is freed. A call that fails has changed nothing.
+ * Blobs. Tests sizes around every boundary, ranges, appends, zeros that are not stored, and lengths
+ * near 2^48. Readers see no difference between contents that are logged and contents that are not.
+ * After a crash or a rollback, also one to a savepoint, a blob has either its old contents or its
+ * new ones. Every page is freed. A call that fails has changed nothing.
  */
 #include "op_fixture.h"
 

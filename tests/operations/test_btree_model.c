@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * B+trees compared with an array. In each round two transactions take turns. One changes the even
- * keys and the other one the odd keys, so that each splits leaves with rows of the other. They
- * insert, replace and remove rows. Sometimes they remove almost all rows, so that leaves are
- * merged. Each transaction commits, rolls back, rolls back to a savepoint, or is open at a crash.
- * Pages have 4 to 64 KiB, keys 2 to about 1000 bytes, values 0 bytes to some pages.
+ * keys and the other one the odd keys, so that each splits leaves with rows of the other. The
+ * transactions insert, replace and remove rows. Sometimes they remove almost all rows, so that
+ * leaves are merged. Each transaction commits, rolls back, rolls back to a savepoint, or is open at
+ * a crash. Pages have 4 to 64 KiB, keys 2 to about 1000 bytes, values 0 bytes to some pages.
  */
 #include "op_fixture.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One workload with roots, bytes, records, heaps and extents runs many times. In each run another
- * memory allocation or device call fails, or the device has another size. Each call succeeds, or
- * returns the reason and has changed nothing (API-1). Every rollback succeeds (REC-3). The database
- * has exactly the committed changes, and no page is lost.
+ * One workload with roots, bytes, records, heaps and extents runs many times. Each run makes a
+ * different memory allocation or device call fail, or has a device of a different size. Each call
+ * succeeds, or returns the reason and has changed nothing (API-1). Every rollback succeeds (REC-3).
+ * The database has exactly the committed changes, and no page is lost.
  */
 #include "op_fixture.h"
 

@@ -4,10 +4,10 @@
  * reader. The reader must still get one whole value, and a walk must return every element that
  * exists during the whole walk exactly once.
  *
- * In the case `stops`, the reader reads the pages of a value from the device. In each run it is
- * stopped before a later one of these reads, and meanwhile a writer changes the value. (Pages that
- * the writer needs are cached, because the writer would wait for a page that the reader is
- * loading.) In the case `threads`, which runs under TSan, no thread is stopped.
+ * In the case `stops`, the reader reads the pages of a value from the device. In the n-th run the
+ * reader is stopped before its n-th read, and meanwhile a writer changes the value. (Pages that the
+ * writer needs are cached, because the writer would wait for a page that the reader is loading.) In
+ * the case `threads`, which runs under TSan, no thread is stopped.
  */
 #include "op_fixture.h"
 

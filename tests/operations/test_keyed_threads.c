@@ -2,8 +2,8 @@
 /*
  * Hash tables, B+trees and threads. 2, 8 and 64 threads insert, look up, replace and remove keys of
  * their own, which are spread over the whole structure, and commit or roll back. Meanwhile buckets,
- * leaves and inner nodes split. Some rows stay unchanged. One more thread looks the unchanged rows
- * up, and must find each of them. Another thread walks through the structure, and must meet each
+ * leaves and inner nodes split. Some rows stay unchanged. One more thread looks up the unchanged
+ * rows, and must find each of them. Another thread walks through the structure, and must meet each
  * unchanged row exactly once. Through a tree this thread walks in both directions, and must meet
  * the rows in order.
  *

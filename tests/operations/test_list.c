@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Lists: order, stable ids, removal and rollback next to other transactions' items, splices, and
- * walks during changes. After every step the chain is whole in both directions and contains every
- * stored item. Every page is freed. A call that fails has changed nothing.
+ * walks during changes. After every step the chain of items is whole in both directions, and
+ * contains every stored item. Every page is freed. A call that fails has changed nothing.
  */
 #include "op_fixture.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lists and threads. In one list, every thread inserts, removes and writes items next to those of
- * the other threads, rolls back, and walks. No item is lost. Every walk of a thread meets each of
- * the thread's own items exactly once, in the order in which the thread has placed them. Runs under
- * TSan.
+ * Lists and threads. All threads use one list. Every thread inserts, removes and writes items next
+ * to those of the other threads, rolls back, and walks through the list. No item is lost. Every
+ * walk of a thread meets each of the thread's own items exactly once, in the order in which the
+ * thread has placed them. Runs under TSan.
  */
 #include "op_fixture.h"
 

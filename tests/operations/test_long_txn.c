@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Tests how much one transaction can change under a limit of the log. Its undo reserve is about as
- * large as what its rollback writes; it is not the sum of the longest compensations. The memory of
- * a transaction does not grow with the number of its calls.
+ * Tests how much one transaction can change under a limit of the log. The transaction's undo
+ * reserve is about as large as what its rollback writes. It is much smaller than the sum of the
+ * longest compensations. The memory of a transaction does not grow with the number of its calls.
  */
 #include "op_fixture.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Threads allocate pages, insert into a heap, add to a counter, use slotted pages and walk, all at
- * the same time, and commit or roll back. No page or slot has two owners, no change is lost, and
- * threads that insert do not all wait for one page. Runs under TSan.
+ * Threads allocate pages, insert into a heap, add to a counter, use slotted pages and walk through
+ * the heap, all at the same time, and commit or roll back. No page or slot has two owners, no
+ * change is lost, and threads that insert do not all wait for one page. Runs under TSan.
  */
 #include "op_fixture.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A page in use that is all zeros is damage. Each structure in the table `kinds` must report it,
- * for each of its pages. */
+/* A page in use that is all zeros is damage. Each structure in the table `kinds` must report such
+ * damage, for each of its pages. */
 #include "op_fixture.h"
 
 #include <lladd/array.h>

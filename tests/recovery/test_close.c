@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Closing a handle with `durable` callbacks that write. lladd_close calls them for commits that it
- * has made durable.
+ * Closing a handle with `durable` callbacks that write. lladd_close calls such a callback for each
+ * commit that the close itself has made durable.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"

@@ -6,8 +6,8 @@
  * If no lock protects a change of a loser, the loser is undone completely before open returns. Of
  * the other losers, only unfinished top actions are undone before open returns.
  *
- * Cells below LOCKED are locked as {page, cell}; cell LOCKED and those after it have no locks. A
- * key of a hash table is locked as {root, key}, a record as {page, slot}.
+ * Which name a lock has: {page, cell} for a cell below LOCKED, {root, key} for a key of a hash
+ * table, {page, slot} for a record. Cell LOCKED and the later cells have no locks.
  */
 #include "db_fixture.h"
 

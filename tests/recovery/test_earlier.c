@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A database of an earlier version is recovered by this one.
+ * The present version of the library recovers databases of earlier versions.
  *
  * Each text in the folder `earlier` has the files of a database as a crash has left them. A version
  * of the library at an earlier commit had written these files. The log has changes to redo, a
- * transaction to undo, and one in doubt. It has records of operations that later versions no longer
- * log.
+ * transaction to undo, and a transaction in doubt. It has records of operations that later versions
+ * no longer log.
  *
  *     test_earlier --write earlier/NAME.txt
  *

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A full disk, and repeated crashes in recovery (REC-3). No file can grow. Each recovery has only
- * the log space that the previous recovery had. So after any number of crashes, the next recovery
- * must succeed.
+ * A full disk, and repeated crashes during recovery (REC-3). No file can grow. Each recovery has
+ * only the log space that the previous recovery had. So after any number of crashes, the next
+ * recovery must succeed.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Hostile bytes with good checksums (OP-7, ERR-1): records with invalid contents, broken chains,
- * contradictory catalogues, control blocks of newer versions or with wrong values. Open must not
- * crash. It must return an error that names the LSN, the page or the file, and return the same
- * error when it is repeated. In the tests with random records, open may also succeed.
+ * contradictory catalogues, and control blocks that are of a newer version or have wrong values.
+ * Open must not crash. It must return an error that names the LSN, the page or the file, and return
+ * the same error when it is repeated. In the tests with random records, open may also succeed.
  */
 #include "forged_log.h"
 #include "support/fixtures.h"

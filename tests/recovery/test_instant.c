@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Instant recovery: the database is open while its pages have pending redo. A thread that fetches a
- * page gets its contents as of the log's end. This must hold for undo before open returns, for new
- * transactions, for background steps, and for pages that are freed and used again. It must hold
- * after failed reads, after a lack of memory, and after another crash. No log is truncated before
- * the last page is redone.
+ * page gets the contents that the page has at the end of the log. This must hold for undo before
+ * open returns, for new transactions, for background steps, and for pages that are freed and used
+ * again. It must hold after failed reads, after a lack of memory, and after another crash. No log
+ * is truncated before the last page is redone.
  */
 #include "db_fixture.h"
 

@@ -2,8 +2,8 @@
 /*
  * The log at its limit (REC-3). Something keeps the whole log, users are refused, and the process
  * is killed. Recoveries crash again and again, at any device call, by a kill or a power failure.
- * With unchanged options, the database must open each time, roll back, take checkpoints, digest and
- * close. When nothing keeps the log any more, the log must have room again.
+ * With unchanged options, each open must succeed, and so must rollbacks, checkpoints, digests and
+ * the close. When nothing keeps the log any more, the log must have room again.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"

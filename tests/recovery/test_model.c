@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Random histories are compared with the model. They have several transactions at a time on a few
- * pages, savepoints, top actions, logical undo, prepares, checkpoints, and sometimes a crash or a
- * restart. The cells are compared after every few steps, and the history (history.h) after every
- * crash.
+ * Random histories are compared with a model. The histories have several transactions at a time on
+ * a few pages, savepoints, top actions, logical undo, prepares, checkpoints, and sometimes a crash
+ * or a restart. After every few steps the test compares the cells with the model, and after every
+ * crash it checks the history (history.h).
  *
  * Every history has a number, which is its seed. The number is shown if the history fails:
  *     LLADD_SEED=4711 CK_FORK=no .../test_model          runs history 4711

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A checkpoint that is due makes pauses between its writes. It goes on as log and time pass, and
- * makes no more pauses when a thread waits for it, when the log fills, and at the close. The test
- * controls the clock, so a pause that nothing ends lasts for ever.
+ * A checkpoint that is due makes pauses between its writes. The checkpoint goes on as the log grows
+ * and time passes. It makes no more pauses when a thread waits for the checkpoint, when the log
+ * fills, and at the close. The test controls the clock, so a pause that nothing ends lasts for
+ * ever.
  */
 #include "db_fixture.h"
 

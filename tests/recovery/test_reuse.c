@@ -2,9 +2,9 @@
 /*
  * Recoveries that make log segments, and crash before any record in these segments is durable. The
  * first recovery crashes at each of its device calls in turn, and so does the second. The third
- * recovery succeeds. The transactions in doubt and the losers need more log for undo than one
- * segment has. In another case a clean close comes between two recoveries. log/test_reuse tests the
- * files of the log alone; this test opens the whole database.
+ * recovery succeeds. The undo of the transactions in doubt and of the losers needs more log than
+ * one segment has. In another case a clean close comes between two recoveries. log/test_reuse.c
+ * tests the log alone; this test opens the whole database.
  */
 #include "db_fixture.h"
 #include "support/fixtures.h"

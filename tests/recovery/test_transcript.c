@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The trace of recovery's decisions: which transactions are losers, which records are redone, and
- * the order of undo (REC-5: deepest level first, and within a level newest first).
+ * the order of undo (REC-5: records of the deepest level first, and within a level the newest
+ * record first).
  *
  * An LSN depends on the length of every earlier record. So numbers in the trace are replaced by
  * names before it is compared: txn_is(1) and here(1) give the names T1 and r1. Other numbers are

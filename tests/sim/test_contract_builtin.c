@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The operations on bytes, records, heaps, roots, pages and arrays keep every promise of the
- * contract. The samples come from the log of a database in which transactions have used them, in
- * part concurrently, and have committed or rolled back.
+ * contract. The samples are from the log of a database. Transactions, some of them concurrent, have
+ * used the operations there, and have committed or rolled back.
  */
 #include "operations/operations.h"
 

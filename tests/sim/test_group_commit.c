@@ -2,9 +2,10 @@
 /*
  * Two or three transactions commit concurrently, in every schedule with a limited number of
  * preemptions at latches, waits and wake-ups, or at accesses to shared words as well. Each commit
- * is durable when it returns, all are there afterwards, and sometimes one sync serves several. With
- * a planted bug, the leader of a group forgets transactions that came too late for the group. Then
- * one of these transactions waits for ever, and the simulator reports it.
+ * is durable when it returns. All commits are there after the run. In some schedules one sync makes
+ * several commits durable. With a planted bug, the leader of a group forgets transactions that came
+ * too late for the group. Then one of these transactions waits for ever, and the simulator reports
+ * it.
  */
 #include "testops.h"
 

@@ -3,7 +3,7 @@
  * Crash and interleaving together. A correct subject passes in every schedule with one or two
  * preemptions, and at every crash of each schedule. A bug that needs both a crash and an
  * interleaving is found, and a token repeats the failure. The bug is not found if the threads run
- * one after the other. A failure of the threads without a crash is reported as such.
+ * one after the other. If the threads fail without a crash, the report says so.
  */
 #include <check.h>
 #include <lladd/dst.h>

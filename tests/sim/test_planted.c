@@ -4,9 +4,9 @@
  * subject and by the oracle that this file names. The token repeats the failure. Without the bug,
  * the same search finds nothing. The test fails if a bug has no row or is not found.
  *
- * There is a case for each row, named after its bug, which prints the effort it took. With the
- * argument "table" the program prints the table of docs/simulator.md instead; a case compares that
- * table with the rows.
+ * There is a test case for each row. It is named after the bug of the row, and prints how much work
+ * the search took. With the argument "table" the program prints the table of docs/simulator.md
+ * instead; a case compares that table with the rows.
  */
 #include "verdicts.h"
 

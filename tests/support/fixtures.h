@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef SUPPORT_FIXTURES_H
 #define SUPPORT_FIXTURES_H
-/* Helpers for all tests: a temporary directory, a function that must abort, bytes from a seed. */
+/* Helpers for all tests: temporary directories, calls of a function that must abort, and random
+ * bytes from a seed. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

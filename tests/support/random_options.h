@@ -2,7 +2,7 @@
 #ifndef SUPPORT_RANDOM_OPTIONS_H
 #define SUPPORT_RANDOM_OPTIONS_H
 /*
- * Options of a database, drawn from a seed: page size, ring, segments, limit of the log, cache,
+ * Draws options of a database from a seed: page size, ring, segments, limit of the log, cache,
  * checkpoints, frames, threads of redo, kind of recovery and its memory. Sizes are small, so that
  * even little work crosses segments, fills the cache and takes checkpoints.
  */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An application's plug-in for the tools: its operations as a shared object (lladd/inspect.h). */
+/* An application's plug-in for the tools: a shared object with the application's operations
+ * (lladd/inspect.h). */
 #include "made.h"
 
 #include <lladd/inspect.h>

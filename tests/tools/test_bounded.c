@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Inspection with bounded memory. With every bound, inspection has the same findings about the same
- * files, whether these are damaged or not. The inspection of a log about very many pages takes,
- * beyond the memory for any log, not much more than the bound.
+ * files, whether these are damaged or not. With a log about very many pages, inspection takes more
+ * memory than with another log, but the difference is not much larger than the bound.
  */
 #include "bench.h"
 

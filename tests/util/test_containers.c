@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The map and the growing array. They are compared with a plain model under random histories, and
+ * The map and the growing array. Both are compared with a plain model in random histories, and
  * tested in edge cases (key 0, growth, runs that wrap around). Every allocation fails in turn. Then
  * the call returns an error and has changed nothing, and nothing leaks. After a reserve no call
  * fails.

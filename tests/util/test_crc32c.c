@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * CRC-32C. Tests the known answers. Compares the portable code with the definition, which computes
- * bit by bit. Compares the instructions with the portable code, for every short length and
- * alignment, and for lengths around every limit of the three-lane method. A checksum can be
- * continued.
+ * CRC-32C. Tests the known answers. Compares the portable code with a function that follows the
+ * definition bit by bit. Compares the code that uses the processor's instructions with the portable
+ * code, for every short length and alignment, and for lengths around every limit of the three-lane
+ * method. A checksum over one part of the bytes can be continued with the next part.
  */
 #include "support/fixtures.h"
 #include "util/crc32c.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Errors have a code, a place, and any message. The table of codes is consistent. Each error of the
- * operating system gets the root code that tells the caller what to do. Memory, time and randomness
- * come from the environment, or from the system.
+ * An error has a code, a place in the source, and a message of any kind. The table of codes is
+ * consistent. Each error of the operating system gets the root code that tells the caller what to
+ * do. Memory, time and randomness come from the environment, or from the system.
  */
 #include "support/fault_alloc.h"
 #include "support/fixtures.h"
