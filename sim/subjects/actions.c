@@ -244,7 +244,7 @@ static int noted_transfer(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t
     return ll_sim_amount_note(w, txn, to, amount);
 }
 
-/* Transfers by way of a third counter: an action that contains two actions. */
+/* Transfers an amount by way of a third counter, in an action that contains two actions. */
 static int detour(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t from, uint32_t to,
                   int64_t amount)
 {

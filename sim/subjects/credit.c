@@ -5,7 +5,7 @@
  * All threads put elements into one small hash table, which the setup has begun to fill. Some
  * threads have to make room in the table. Only one thread at a time does so: it holds the mutex
  * `shape` and takes log credit several times. If a thread kept credit while it waits for the mutex,
- * the mutex's holder could wait for that credit: a deadlock.
+ * the mutex's holder could wait for that credit. That would be a deadlock.
  */
 #include "sim/subjects/cells.h"
 

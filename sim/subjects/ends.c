@@ -138,7 +138,7 @@ static int the_rest(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* Rolls back if the table is busy: another open transaction has destroyed a part of it. */
+/* Rolls back if the table is busy because another open transaction has destroyed a part of it. */
 static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     uint64_t left;

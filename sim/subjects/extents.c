@@ -46,7 +46,7 @@ static int change_early(struct lladd_txn *txn, lladd_pageno page, const unsigned
 }
 
 /* Writes all pages of an extent by one call, without logging. Unless they are raw, the last page
- * then gets its bytes by a logged write. Raw pages have no header: every byte belongs to the
+ * then gets its bytes by a logged write. Raw pages have no header, so every byte belongs to the
  * caller. */
 static int write_bulk(struct lladd_txn *txn, lladd_pageno first, const unsigned char *bytes,
                       bool raw)

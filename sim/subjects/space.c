@@ -67,7 +67,8 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
         rc = i % 3 < 2 ? add_held(&w, holder, i) : commit_one(&w, i % COUNTERS, &full);
         full |= rc == LLADD_NO_SPACE;
     }
-    /* It is no failure if the disk has not become full: in the contract checks it never does. */
+    /* It is no failure if the disk has not become full, because in the contract checks it never
+     * does. */
     return rc && rc != LLADD_NO_SPACE ? ll_sim_give_up(sim, holder, rc, err) : 0;
 }
 

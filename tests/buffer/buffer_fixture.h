@@ -98,7 +98,8 @@ int fixture_try(struct fixture *, uint64_t n, unsigned how);
 uint64_t fixture_change(struct fixture *, struct ll_frame *, uint64_t value);
 /* Fixes, changes and unfixes a page. The page is created if the file is too short. */
 uint64_t fixture_put(struct fixture *, uint64_t n, uint64_t value);
-/* As fixture_put, but formats the page: the LSN of the change also becomes the page's base. */
+/* Like fixture_put, but formats the page, so that the LSN of the change also becomes the page's
+ * base. */
 uint64_t fixture_format(struct fixture *, uint64_t n, uint64_t value);
 /* Returns the number that the page holds; for a page of zeros, 0. Asserts that every word of the
  * body holds this number. */

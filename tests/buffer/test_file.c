@@ -246,8 +246,8 @@ START_TEST(held_pages_cannot_be_dropped)
         struct ll_frame *f = fixture_fix(&r, 3, how);
         uint32_t events = lladd_atomic_load32(&r.b->events);
         ck_assert_int_eq(ll_buffer_drop(r.b, lladd_page_of(0), lengths[k / 2]), LLADD_BUSY);
-        /* The failed drop raises an event: a thread that looks for a frame may have seen one of
-         * these pages seized, and waits for it. */
+        /* The failed drop raises an event, because a thread that looks for a frame may have seen
+         * that the drop held one of these pages, and may wait. */
         ck_assert_uint_ne(lladd_atomic_load32(&r.b->events), events);
         fixture_unfix(&r, f, how);
         ck_assert_uint_eq(fixture_stats(&r).frames_used, 5);
@@ -462,7 +462,8 @@ static void *drop_pages(void *unused)
     return unused;
 }
 
-/* A thread that loads a page, as instant recovery does, does not hold it: the drop waits. */
+/* A thread that loads a page, as instant recovery does, does not count as a thread that holds the
+ * page. So the drop waits, and is not refused. */
 START_TEST(a_drop_waits_for_a_page_that_is_loaded)
 {
     struct fixture r;

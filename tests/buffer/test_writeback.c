@@ -485,9 +485,9 @@ static void expect_header(struct fixture *r, uint64_t n, uint64_t base)
     fixture_unfix(r, f, LL_FIX_SHARED);
 }
 
-/* BUF-5. The LSN of the image becomes the page LSN and the base of the page: in the file at once,
- * and in the cache when the page is changed again. The log is forced up to the image, as the
- * checker verifies. */
+/* BUF-5. The LSN of the image becomes the page LSN and the base of the page. This happens in the
+ * file at once, and in the cache when the page is changed again. The log is forced up to the image,
+ * as the checker verifies. */
 START_TEST(an_image_protects_a_page_with_an_old_base)
 {
     struct fixture r;

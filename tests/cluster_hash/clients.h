@@ -14,8 +14,8 @@ enum { CLIENTS_ACCOUNTS = 12, CLIENTS_COUNT = 6, CLIENTS_EACH = 1000 };
  * - TRANSFER: moves an amount between two or three accounts.
  * - AUDIT: reads all accounts.
  * - ONE: changes one account.
- * - BLIND: a transfer that adds to accounts without reading them, and that the accounts do not
- *   count as a change.
+ * - BLIND: a transfer that adds to accounts without reading them. The accounts do not count it as a
+ *   change.
  * - GIVE_UP: a transfer that is aborted. */
 enum errand { ERRAND_TRANSFER, ERRAND_AUDIT, ERRAND_ONE, ERRAND_BLIND, ERRAND_GIVE_UP };
 enum client_state { CLIENT_IDLE, CLIENT_READING, CLIENT_ENDING };

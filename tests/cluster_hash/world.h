@@ -92,7 +92,7 @@ void world_init(struct world *, const struct world_options *);
 void world_free(struct world *);
 uint64_t world_below(struct world *, uint64_t n); /* a random number below n */
 
-/* A power failure of the node: a random part of the unsynced writes is kept. */
+/* The power of the node fails. A random part of the unsynced writes is kept. */
 void world_crash(struct world *, struct node *);
 void world_restart(struct world *, struct node *);
 /* Makes one event happen: a message arrives, a log is forced, a wait for a lock or for a connection

@@ -114,7 +114,8 @@ int step_prepare(struct step *, const struct lladd_gid *);
  * transactions. */
 void history_check_live(const struct history *, struct lladd_db *, struct step *const *open,
                         size_t n_open);
-/* Drops the transaction without ending it: after a crash, or when the database was closed. */
+/* Drops the transaction without ending it. Call it after a crash, or when the database was
+ * closed. */
 void step_drop(struct step *);
 
 #endif

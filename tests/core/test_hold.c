@@ -108,7 +108,7 @@ START_TEST(a_hold_keeps_the_log_until_it_is_released_and_writes_nothing)
     much_log();
     ck_assert_uint_gt(fixture_stats(&r).log_oldest, tail);
     ck_assert_uint_le(fixture_stats(&r).log_oldest, low.v);
-    /* A hold is not stored: after a crash there is none. */
+    /* A hold is not stored, so after a crash there is none. */
     lladd_log_release(hold);
     ok_db(&r, lladd_log_keep(r.db, "backup", lladd_lsn_of(0), &hold, &r.err));
     lladd_log_release(hold);
@@ -142,8 +142,9 @@ static void verify(void)
     lladd_inspect_close(view);
 }
 
-/* A crash leaves a gap in the log: no record has an LSN in it. A pin at the start of the gap keeps
- * the log from the end of the gap on. No record of this log may be missing. */
+/* A crash leaves a gap in the log. (A gap here is a range of LSNs that no record has.) A pin at the
+ * start of the gap keeps the log from the end of the gap on. No record of this log may be
+ * missing. */
 START_TEST(a_pin_in_a_gap_of_the_log)
 {
     struct lladd_log_cursor *cursor;
@@ -186,7 +187,8 @@ int main(void)
 {
     Suite *s = suite_create("hold");
     TCase *tc = tcase_create("all");
-    /* No threads: otherwise a checkpoint might store the raised pin before the crash. */
+    /* The library has no threads here. Otherwise one of them might take a checkpoint, which stores
+     * the raised pin, before the crash. */
     tcase_add_loop_test(tc, a_pin_is_raised_at_the_log_limit, 0, FIXTURE_THREADS);
     tcase_add_loop_test(tc, a_hold_keeps_the_log_until_it_is_released_and_writes_nothing, 0,
                         FIXTURE_KINDS);

@@ -382,7 +382,7 @@ START_TEST(wrong_page_types_classes_participants_and_extensions_are_refused)
     ck_assert_int_eq(lladd_register_extension(&o, NULL, &err), LLADD_BAD_REGISTRATION);
     bad.version = 0;
     ck_assert_int_eq(lladd_register_extension(&o, &ext, &err), LLADD_BAD_REGISTRATION);
-    /* The refused call has registered nothing: another descriptor may have the name test.add. */
+    /* The refused call has registered nothing, so another descriptor may have the name test.add. */
     struct lladd_op other = test_add;
     ck_assert_int_eq(lladd_register_op(&o, &other, &err), 0);
     ck_assert_int_eq(lladd_register_op(NULL, &other, &err), LLADD_BAD_ARGUMENT);

@@ -258,7 +258,8 @@ static void check_lookup(struct model *m, const struct lladd_dtable *t,
     ck_assert(rc || (len == r->len && memcmp(buf, r->value, len) == 0));
 }
 
-/* Returns a key close to one: the same, a little less, a little more, longer, or shorter. */
+/* Returns a key that is close to the given one: the same key, or one that is a little less, a
+ * little more, longer, or shorter. */
 static struct lladd_dtable_key near_key(const struct lladd_dtable_key *key, int how,
                                         unsigned char room[64])
 {

@@ -26,7 +26,8 @@ struct trials {
 /* Shapes of data: all kinds of rows, for a type of keys. */
 enum { SHAPE_KINDS = 7, SHAPE_TYPES = 5 };
 struct shape shape_of(enum lladd_dtable_type, unsigned kind);
-/* Returns a shape of rows that the composition can store: a column_dtable stores packed rows. */
+/* Returns a shape of rows that the composition can store. (A column_dtable stores only packed
+ * rows.) */
 struct shape shape_for(const struct composition *, enum lladd_dtable_type, unsigned kind);
 
 /* Returns true if the configuration is valid. *types becomes the possible types of keys, in the

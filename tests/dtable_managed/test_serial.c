@@ -153,8 +153,8 @@ START_TEST(phantoms)
 }
 END_TEST
 
-/* Keys have locks, ranges have none: a transaction that deletes a range locks the table, which
- * conflicts with a reader's lock of a key. */
+/* Keys have locks, and ranges have none. So a transaction that deletes a range locks the table.
+ * This lock conflicts with a reader's lock of a key. */
 START_TEST(ranges_are_locked_with_the_table)
 {
     struct lladd_dtable_key one = lladd_dtable_u32(1), nine = lladd_dtable_u32(9);

@@ -502,7 +502,8 @@ static int stop_with_42(void *ctx, const char *name)
     return 42;
 }
 
-/* Unlinks every file that the listing passes to it: the callback may call the device. */
+/* Unlinks every file that the listing passes to it. This shows that the callback of a listing may
+ * call the device. */
 static int unlink_it(void *ctx, const char *name)
 {
     (void)ctx;

@@ -2,9 +2,9 @@
 /*
  * The devices when the system below fails, or does less than it was asked to. The linker puts
  * functions of this file in place of malloc and of the system calls (see CMakeLists.txt). Each
- * allocation fails in turn: the call fails with ENOMEM and has changed nothing. A read or write is
- * interrupted, or moves fewer bytes than requested, or none. A sync, close or truncation fails: the
- * caller gets the error, and a failed sync is not tried again (LOG-4).
+ * allocation fails in turn. Then the call fails with ENOMEM, and has changed nothing. A read or
+ * write is interrupted, or moves fewer bytes than requested, or none. If a sync, close or
+ * truncation fails, the caller gets the error, and a failed sync is not tried again (LOG-4).
  */
 #include "io/io.h"
 #include "support/fixtures.h"

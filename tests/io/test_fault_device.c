@@ -377,8 +377,8 @@ START_TEST(crash_in_a_creation)
 }
 END_TEST
 
-/* The death of a process makes nothing durable (REC-4): the power failure that follows may take
- * what the process wrote. */
+/* The death of a process makes nothing durable (REC-4). If the power fails afterwards, what the
+ * process wrote may be lost. */
 START_TEST(kill_then_power_failure)
 {
     struct lladd_file *f = durable_file("f", "....");
@@ -516,8 +516,8 @@ START_TEST(failures_by_name_and_counts)
 }
 END_TEST
 
-/* After a failed sync the kernel marks the pages clean: the next sync succeeds and does not write
- * them. */
+/* After a failed sync the kernel marks the pages clean. So the next sync succeeds, and does not
+ * write these pages. */
 START_TEST(a_failed_sync_is_not_made_good)
 {
     struct lladd_file *f = durable_file("f", "....");

@@ -247,7 +247,7 @@ START_TEST(read_after_damage)
         uint64_t at = f.err.lsn.v > last ? f.err.lsn.v : last;
         rc = ll_log_cursor_seek(c, lladd_lsn_of(at + 8), &rec, &f.err);
         if (rc == LLADD_CORRUPT_LOG) {
-            /* Nothing in that block can be read: the reader goes on to the next. */
+            /* Nothing in that block can be read, so the reader goes on to the next block. */
             struct ll_log_place place;
             ck_assert(ll_log_place(f.log, lladd_lsn_of(at + 8), &place));
             rc = ll_log_cursor_seek(c, place.next_block, &rec, &f.err);

@@ -3,8 +3,8 @@
  * A log that goes on where it ended, as it does on a full disk (REC-3). It goes on in the segment
  * that holds its end, even if another segment was begun. The rest of a torn group, which lies after
  * that end, does not come back. Nor does a segment that was made for a cut. Openings of this kind
- * and openings with a cut follow each other in any order, and crashes interrupt some of them: no
- * durable record is lost or appears twice.
+ * and openings with a cut follow each other in any order, and crashes interrupt some of them. No
+ * durable record may be lost or appear twice.
  */
 #include "log_fixture.h"
 
@@ -213,7 +213,8 @@ START_TEST(back_before_a_segment_begun_in_vain)
 }
 END_TEST
 
-/* Only an empty segment of the log is left: the log goes on at its beginning, again and again. */
+/* Only an empty segment of the log is left. Each time it is opened, the log goes on at the
+ * beginning of this segment. */
 START_TEST(only_an_empty_segment_is_left)
 {
     fixture_create(&f);

@@ -87,8 +87,8 @@ START_TEST(torn_at_every_byte)
         f.start.watermark = lladd_lsn_of(8);
         must(&f, reopen(&f));
         ck_assert_uint_ge(f.count, durable);
-        /* All records remain only if little more than the seal was replaced: the last record may
-         * itself end with zeros. */
+        /* All records remain only if little more than the seal was replaced. (It may be a little
+         * more, because the last record may itself end with zeros.) */
         ck_assert(f.count < all || at + LL_LOG_SEAL_SIZE + 16 >= to);
         append_some(2);
         force(&f);
@@ -163,8 +163,8 @@ START_TEST(lsns_are_never_used_again)
 }
 END_TEST
 
-/* Crashes without an append between them: no record is lost, and the number of files does not grow,
- * since the empty segments are reused. */
+/* Several crashes come without an append between them. No record is lost. The number of files does
+ * not grow, because the empty segments are reused. */
 START_TEST(empty_cuts)
 {
     struct ll_log_stats stats;
@@ -218,7 +218,8 @@ START_TEST(a_record_after_a_hole_does_not_come_back)
     f.durable_count = kept;
     must(&f, reopen(&f));
     ck_assert_uint_eq(f.count, kept);
-    /* Undo the change, as if the device had repaired the record: the record is still gone. */
+    /* Undo the change, as if the device had repaired the record. Nevertheless the record stays
+     * lost. */
     flip_byte(&f, place.name, place.offset + 20, 1);
     for (unsigned round = 0; round < 3; round++) {
         append_some(2);

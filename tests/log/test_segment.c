@@ -135,7 +135,8 @@ START_TEST(zeros_ahead_for_frequent_syncs)
 }
 END_TEST
 
-/* A writer that waits for a segment does not wait for zeros: the segment is only allocated. */
+/* A writer that waits for a segment does not wait until zeros are written, because the segment is
+ * only allocated. */
 START_TEST(no_zeros_for_a_waiting_writer)
 {
     fixture_create(&f);
@@ -261,8 +262,8 @@ END_TEST
 
 /* ---- failures ---- */
 
-/* Each device call in the creation of a segment fails in turn: an append either succeeds or returns
- * an error of the resource root, no record is lost, and the next attempt succeeds. _i: index of the
+/* Each device call in the creation of a segment fails in turn. An append either succeeds or returns
+ * an error of the resource root. No record is lost, and the next attempt succeeds. _i: index of the
  * error. */
 START_TEST(creation_fails)
 {

@@ -224,8 +224,8 @@ START_TEST(reserve_is_used_up)
 }
 END_TEST
 
-/* The reserve fills the disk, and each compensation is forced: the space goes to undo rather than
- * to seals. */
+/* The reserve fills the disk, and each compensation is forced. The log must use the space for undo
+ * rather than for seals. */
 START_TEST(tight_reserve)
 {
     struct ll_credit credit = {0};
@@ -323,7 +323,7 @@ START_TEST(a_rollback_leaves_some_beside_the_reserve)
 }
 END_TEST
 
-/* The log is at its limit: recovery may exceed the limit by one segment. If the disk is full, too,
+/* The log is at its limit. Recovery may exceed the limit by one segment. If the disk is full, too,
  * recovery gets an error. */
 START_TEST(a_spare_segment_at_the_limit)
 {

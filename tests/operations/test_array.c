@@ -117,8 +117,8 @@ START_TEST(unwritten_elements_are_zeros_and_take_no_pages)
 }
 END_TEST
 
-/* Sizes of elements: some fill the 4064 bytes of a page after its header exactly, the others leave
- * some bytes. */
+/* Sizes of elements. With some sizes, the elements exactly fill the 4064 bytes of a page after its
+ * header; with the others, some bytes are left. */
 static const uint32_t sizes[] = {1, 3, 8, 100, 2032, 2033, 4064};
 
 START_TEST(elements_at_the_ends_of_pages)

@@ -190,7 +190,8 @@ START_TEST(replaces_and_reads_ranges)
 }
 END_TEST
 
-/* Appending does not copy the blob: the log gets little more than twice the appended bytes. */
+/* An append does not copy the blob, so the log gets only a little more than twice the appended
+ * bytes. */
 START_TEST(appending_does_not_copy_the_blob)
 {
     setup_sized(4096);

@@ -662,8 +662,8 @@ static void another_may_destroy(void)
     ck_assert_int_eq(lladd_abort(txn), 0);
 }
 
-/* The n-th memory allocation fails: the step has changed nothing, another transaction may destroy
- * the table, and the next step succeeds. */
+/* The n-th memory allocation of a step fails. Then the step has changed nothing, another
+ * transaction may destroy the table, and the next step succeeds. */
 START_TEST(a_step_that_fails_has_changed_nothing)
 {
     lladd_hash_close(make(ANY));

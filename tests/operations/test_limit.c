@@ -2,8 +2,8 @@
 /*
  * If a limit of the log is too small, open refuses the limit and names the size that is needed. If
  * open accepts the limit, it is large enough for each registered operation, however often the
- * operation runs: a transaction that runs one operation does not get LLADD_LOG_FULL for ever.
- * Tested for three page sizes and several sizes of segments.
+ * operation runs. This means that a transaction that runs one operation does not get LLADD_LOG_FULL
+ * for ever. Tested for three page sizes and several sizes of segments.
  */
 #include "op_fixture.h"
 

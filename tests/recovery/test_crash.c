@@ -442,8 +442,9 @@ START_TEST(power_fails_while_the_database_is_made)
     static const struct fault_crash modes[] = {
         {FAULT_POWER, 0, false},  {FAULT_KILL, 0, false},  {FAULT_SUBSET, 1, true},
         {FAULT_SUBSET, 2, false}, {FAULT_SUBSET, 3, true}, {FAULT_SUBSET, 4, false},
-        {FAULT_SUBSET, 5, true},  {FAULT_SUBSET, 6, true}}; /* few seeds are enough: the order of
-                                                            * few calls matters in a creation */
+        {FAULT_SUBSET, 5, true},  {FAULT_SUBSET, 6, true}}; /* few seeds are enough, because the
+                                                             * order of only a few calls matters in
+                                                             * a creation */
     unsigned refused = 0;
     for (unsigned m = 0; m < sizeof modes / sizeof *modes; m++) {
         for (uint64_t n = 1;; n++) {

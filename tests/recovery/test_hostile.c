@@ -610,9 +610,9 @@ START_TEST(control_blocks_of_newer_versions_or_with_wrong_values)
 }
 END_TEST
 
-/* Some feature flags concern only writing: a library that does not know such a flag can inspect the
- * database, but open refuses the database and changes nothing. Other flags concern neither: a
- * library that does not know these can open the database. */
+/* Some feature flags concern only writing. If a library does not know such a flag, it can inspect
+ * the database, but open refuses the database and changes nothing. Other flags concern neither
+ * reading nor writing. A library that does not know these can open the database. */
 START_TEST(features_that_need_not_be_known)
 {
     struct lladd_inspect_info info = {.struct_size = sizeof info};

@@ -115,8 +115,7 @@ static void change(struct model *m, struct step *t)
         return;
     default:
         cell = own_cell(m, t, 1);
-        /* There is no poke inside an action: an open action is undone physically, but a poke has no
-         * undo. */
+        /* There is no poke inside an action, because the undo of a poke is not physical. */
         if (cell != SIZE_MAX && t->n_actions == 0)
             must(m, t, step_poke(t, cell, pick(m, 1u << 30)), "poke");
     }

@@ -518,7 +518,7 @@ START_TEST(a_compensation_that_fails_poisons_and_opening_again_repeats_it)
     struct lladd_db *db = r.db;
     r.db = NULL;
     ck_assert_int_eq(lladd_close(db), LLADD_UNDO_FAILED);
-    /* Open fails too: the error names the transaction and the LSN. Trying again is safe. */
+    /* Open fails, too, and its error names the transaction and the LSN. Trying again is safe. */
     bool needs_undo = true;
     for (int i = 0; i < 3 && needs_undo; i++) {
         int rc = fixture_try_open(&r);

@@ -108,8 +108,8 @@ static struct cell at(unsigned i)
     return cell_of(page, i);
 }
 
-/* "test.stop": its compensation makes all earlier records durable, and then fails, but only
- * once. */
+/* The operation "test.stop". Its compensation makes all earlier records durable, and then fails,
+ * but only the first time. */
 static bool stops;
 
 static int stop_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)

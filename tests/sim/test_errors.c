@@ -186,7 +186,7 @@ START_TEST(bounds_are_kept)
 }
 END_TEST
 
-/* The kind is a part of the token: a token with another kind is refused as damaged. */
+/* The kind is a part of the token, so a token with another kind is refused as damaged. */
 START_TEST(tokens_of_errors_are_checked)
 {
     struct app app;

@@ -93,8 +93,8 @@ START_TEST(options_change_between_runs)
 }
 END_TEST
 
-/* Two deaths of the process, and then a loss of power: the name of a used segment comes back,
- * although a recovery had seen that it was gone (ll_log__settle_names in log/directory.c). */
+/* The process dies twice, and then the power fails. The name of a used segment comes back, although
+ * a recovery had seen that the name was gone (ll_log__settle_names in log/directory.c). */
 START_TEST(a_third_crash_finds_names_that_were_never_durable)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;

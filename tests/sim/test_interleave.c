@@ -150,7 +150,8 @@ START_TEST(deeper_and_at_random)
 }
 END_TEST
 
-/* Log credit for a few of the threads: no thread waits while it keeps credit. */
+/* The log buffer has credit for only a few of the threads. No thread may wait while it keeps
+ * credit. */
 START_TEST(few_credits_are_enough)
 {
     static const char *const names[] = {"threads.credit", "threads.ring"};

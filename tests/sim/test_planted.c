@@ -149,7 +149,7 @@ static const struct row rows[] = {
     {LLADD_BUG_PIN_EARLY, EXPLORE, "archive", LLADD_SIM_O_CHECK, 1, KILLED, 0, 0},
     {LLADD_BUG_SPOOL_LEFT, EXPLORE, "archive", LLADD_SIM_O_PROGRESS, 1, KILLED, 0, 0},
     {LLADD_BUG_FORK_IGNORED, EXPLORE, "restore", LLADD_SIM_O_PROGRESS, 1, KILLED, 0, 0},
-    /* Injected errors: this mode also catches bugs that need no error. */
+    /* Mode ERRORS injects errors, but also finds bugs that need no error. */
     {LLADD_BUG_WAL_GATE, ERRORS, "counters", LLADD_SIM_O_WAL, 0, 0, 0, 0},
     {LLADD_BUG_ACKNOWLEDGE, ERRORS, "counters", LLADD_SIM_O_LOST, 0, 0, 0, 0},
     {LLADD_BUG_LOSER, ERRORS, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 0, 0},

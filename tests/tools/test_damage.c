@@ -302,7 +302,7 @@ START_TEST(redo_repairs)
 }
 END_TEST
 
-/* A torn page after a clean close: the first read rebuilds the page. */
+/* A page is torn after a clean close. The first read rebuilds it. */
 START_TEST(reading_repairs)
 {
     struct made m;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Inspection while an allocation or a device call fails: the failure is reported, or makes no
- * difference. Uses the databases of made.c on the memory device.
+ * Inspection while an allocation or a device call fails. Either inspection reports the failure, or
+ * the failure makes no difference. Uses the databases of made.c on the memory device.
  */
 #include "bench.h"
 
