@@ -181,8 +181,8 @@ START_TEST(latches_exclude_and_share)
 }
 END_TEST
 
-/* The upper half of the latch word counts fixes. A full count is moved to the counters of the
- * buffer manager, so that no hit is lost. */
+/* The upper half of the latch word counts fixes. When this count is full, it is moved to the
+ * counters of the buffer manager, so that no hit is lost. */
 START_TEST(the_count_of_hits_does_not_run_over)
 {
     struct fixture r;

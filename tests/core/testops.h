@@ -64,7 +64,7 @@ int cell_add(struct lladd_txn *, struct cell, int64_t delta);
 int cell_put(struct lladd_txn *, struct cell, uint64_t value);
 int cell_poke(struct lladd_txn *, struct cell, uint64_t value);
 int cell_bump(struct lladd_txn *, struct cell, int64_t delta);
-/* As cell_put, with `len` filler bytes in redo and in undo. */
+/* Like cell_put, but with `len` filler bytes in redo and in undo. */
 int cell_put_wide(struct lladd_txn *, struct cell, uint64_t value, size_t len);
 /* Moves an amount in a nested top action, which test.transfer closes. */
 int cells_transfer(struct lladd_txn *, struct cell from, struct cell to, int64_t amount);

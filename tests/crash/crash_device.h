@@ -37,8 +37,8 @@ struct crash_device;
 /* Returns NULL if the directory cannot be opened or there is no memory. */
 struct crash_device *crash_device_new(const struct crash_device_config *);
 void crash_device_free(struct crash_device *);
-/* With `serial` or a trace, blocks further changes. Call it before a process ends while other
- * threads run. */
+/* If the device has `serial` set or writes a trace, blocks further changes. Call it before a
+ * process ends while other threads run. */
 void crash_device_stop(struct crash_device *);
 struct lladd_device *crash_device_dev(struct crash_device *);
 /* Kills the process at the n-th call from now; 0: never. */

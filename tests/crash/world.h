@@ -147,8 +147,8 @@ void fail(struct oracle *, const char *kind, const char *format, ...)
  * kind. */
 void must(struct oracle *, int rc, const char *what, const struct lladd_error *);
 void must_txn(struct session *, int rc, const char *what, const struct lladd_txn *);
-/* Returns true if rc is LLADD_BUSY, or the answer of a full log or disk. Then counts it, and work
- * continues. */
+/* Returns true if rc is LLADD_BUSY, or the answer of a full log or disk. Then counts the answer,
+ * and the work continues. */
 bool refused(struct session *, int rc);
 /* Returns true if rc is the answer of a full disk. A checkpoint may need room for a new segment. At
  * the limit of the log it must not fail. */

@@ -145,8 +145,8 @@ START_TEST(keys_with_common_prefixes_are_found)
 }
 END_TEST
 
-/* Keys have `len` bytes, and values have 20. One key in `odd` and one value in `odd` is a byte
- * longer; with `odd` 0 none is. */
+/* Keys have `len` bytes, and values have 20. Of every `odd` keys and of every `odd` values, one is
+ * a byte longer; if `odd` is 0, none is. */
 static const struct {
     size_t len;
     unsigned rows, odd;

@@ -314,7 +314,8 @@ static int come(struct lladd_txn *txn, struct doctor *d, uint32_t who)
     return rc;
 }
 
-/* Counts the doctors on call by a cursor, twice: at least one is, and both counts are equal. */
+/* Counts the doctors on call twice, by a cursor. At least one doctor must be on call, and both
+ * counts must be equal. */
 static int look(struct lladd_txn *txn, struct doctor *d)
 {
     unsigned counted[2] = {0, 0};

@@ -29,7 +29,8 @@ struct worker {
 };
 static struct worker workers[MOST];
 
-/* The owner of the first shared tag. It only counts. One thread at a time calls `logged`. */
+/* The owner of the first shared tag. The owner only counts entries. One thread at a time calls
+ * `logged`. */
 static struct {
     uint64_t last, entries, atomic_aborted;
 } follower;

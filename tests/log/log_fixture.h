@@ -60,7 +60,7 @@ void make_record(struct ll_record *, uint64_t seed, size_t len, unsigned char *b
 /* Makes a record with `len` bytes of redo and undo together, links it to earlier records, appends
  * it to the log and to the list, and returns its LSN. */
 lladd_lsn put(struct fixture *, size_t len);
-/* As put, but returns the error code if there is no log credit. */
+/* Like put, but returns the error code if there is no log credit. */
 int try_put(struct fixture *, size_t len, lladd_lsn *);
 /* Appends any record to the log, but not to the list. */
 lladd_lsn put_record(struct fixture *, struct ll_record *);

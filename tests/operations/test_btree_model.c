@@ -114,7 +114,7 @@ static void compare_row(struct lladd_btree_cursor *c, uint32_t k)
     ck_assert(value_is.len == 0 || memcmp(value_is.data, want, value_is.len) == 0);
 }
 
-/* With `up`, returns the place in `order` of the first present key from place i on, or KEYS.
+/* If `up` is true, returns the place in `order` of the first present key from place i on, or KEYS.
  * Otherwise returns the place of the last present key up to place i, or -1. */
 static int up(int i)
 {

@@ -154,7 +154,7 @@ static int no_undo(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
     return 0;
 }
 
-/* The log that the compensation of this operation may need counts too. */
+/* The size that is needed includes the log that the compensation of this operation may need. */
 static const struct lladd_op large = {.struct_size = sizeof large,
                                       .name = "test.large",
                                       .version = 1,

@@ -258,7 +258,7 @@ END_TEST
 /* ---- freeing --------------------------------------------------------------------------------- */
 
 /* Other transactions get the pages of a freed extent when the transaction that has freed it has
- * ended, by a commit or (_i) by an abort. */
+ * ended, by a commit (_i 0) or by an abort (_i 1). */
 START_TEST(freed_extents_are_reused_after_their_transaction)
 {
     grow(100);

@@ -584,8 +584,9 @@ START_TEST(a_class_that_is_asked_may_not_wait_for_that_checkpoint)
 }
 END_TEST
 
-/* In each checkpoint the class commits a transaction with `frees_log`, but no log becomes free. A
- * writer at the limit must be refused after a few checkpoints, and not wait for ever. */
+/* In each checkpoint the class commits a transaction with the option `frees_log`, but no log
+ * becomes free. A writer at the limit must be refused after a few checkpoints, and not wait for
+ * ever. */
 START_TEST(a_writer_is_refused_although_a_class_commits_in_each_checkpoint)
 {
     begin_with_class((unsigned)_i);

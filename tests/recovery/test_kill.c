@@ -32,7 +32,8 @@ enum { WORKERS = 3, PAGES = 12, ASYNC_WINDOW = 8, LIMIT = 4 << 20 };
  * - adds 1 to cell w of page 0;
  * - adds n to cell w of page 1 + n % (PAGES - 1);
  * - moves n from cell 8 + w to cell 16 + w of page 0, in a top action.
- * So the count on page 0 determines all other cells.
+ * So cell w of page 0 is the number of the worker's transactions, and determines all other cells of
+ * the worker.
  */
 struct ack {
     uint32_t worker; /* if `worker` is WORKERS: the log is full, and all workers have ended */

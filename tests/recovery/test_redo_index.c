@@ -156,8 +156,8 @@ START_TEST(an_index_that_cannot_be_complete_is_given_up)
 }
 END_TEST
 
-/* With any pages in either part, the index takes no more memory than its budget, as counted by the
- * allocator. If the index has a page, it has all records of this page. */
+/* Whichever pages are in the two parts, the index takes no more memory than its budget, as counted
+ * by the allocator. If the index has a page, it has all records of this page. */
 START_TEST(an_index_stays_within_its_budget)
 {
     enum { RECORDS = 20000 };
