@@ -60,7 +60,9 @@ START_TEST(a_structure_is_found_by_its_root)
     ok(txn, lladd_commit(txn));
     ck_assert_str_eq(found("one", bytes.v), "test.by_name");
     ck_assert_str_eq(found("one", UINT64_MAX), "test.by_name"); /* any value */
-    ck_assert_str_eq(found("two", bytes.v), "test.by_both");    /* claimed by both; listed first */
+    ck_assert_str_eq(found("two", bytes.v), "test.by_both");    /* `by_type` claims this root, too,
+                                                                 * but `by_both` comes first in the
+                                                                 * list */
     ck_assert_str_eq(found("two", plain.v), "none");
     ck_assert_str_eq(found("three", bytes.v), "test.by_type");
     ck_assert_str_eq(found("three", plain.v + 1), "none"); /* the page is not allocated */
