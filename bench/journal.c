@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The journal: many entries in one transaction, transactions of one entry that do not wait for the
- * log, and reading entries again after a restart. Prints JSON lines; see docs/benchmarks.md.
+/* Measures the journal: many entries in one transaction; many transactions of one entry, which do
+ * not wait for the log; and reading the entries again after a restart. Prints JSON lines; see
+ * docs/benchmarks.md.
  *
  *   bench-journal [case]...   cases: append single replay; default: all */
 #include "common.h"
@@ -14,7 +15,8 @@
 #define BENCH "journal"
 #define ENTRIES 2000000u
 #define TXNS 1000000u
-/* A managed table's entry for a key of 4 bytes and a value of 5 bytes is shorter: 10 bytes. */
+/* The length of each entry. (The entries of a managed table may be shorter: an entry for a key of 4
+ * bytes and a value of 5 bytes has 10 bytes.) */
 #define ENTRY_BYTES 14u
 
 struct fixture {
@@ -64,7 +66,7 @@ static void append(struct fixture *b, struct lladd_txn *txn, uint64_t i)
                "append");
 }
 
-/* Entries per second. */
+/* Returns the number of entries appended in a second. */
 static double append_many(struct fixture *b)
 {
     uint64_t t0 = bench_now_ns();

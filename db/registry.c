@@ -135,8 +135,9 @@ static int check_fields(const struct lladd_op *op, const struct lladd_field *f,
         if (f->type <= LLADD_FIELD_END || f->type > LLADD_FIELD_TEXT || strlen(f->name) > 63 ||
             n >= 255 || ((f->type == LLADD_FIELD_REST || f->type == LLADD_FIELD_TEXT) && !last))
             return ll_fail(err, LLADD_BAD_REGISTRATION,
-                           "operation \"%s\", field \"%s\": an unknown type, a name of more than "
-                           "63 bytes, more than 255 fields, or REST or TEXT not as the last field",
+                           "operation \"%s\", field \"%s\": it has an unknown type or a name of "
+                           "more than 63 bytes, or is after the 255th field, or is a REST or TEXT "
+                           "field and not the last one",
                            op->name, f->name);
     }
     return 0;
@@ -211,8 +212,8 @@ int lladd_register_class(struct lladd_options *o, const struct lladd_object_clas
     size_t oldest = offsetof(struct lladd_object_class, pins);
     if (c && c->struct_size >= oldest && !c->redo && (!c->durable_lsn || c->undo))
         return ll_fail(err, LLADD_BAD_REGISTRATION,
-                       "class: redo is missing; a class that reads the log itself has durable_lsn "
-                       "and no undo");
+                       "class: redo is missing; this is allowed only for a class that has "
+                       "durable_lsn and no undo");
     return add(o, LL_NAME_CLASS, "class", c, oldest, err);
 }
 

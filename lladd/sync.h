@@ -59,7 +59,7 @@ struct lladd_thread {
     bool started;
 };
 
-/** Initialises a mutex: 0 or LLADD_NO_MEMORY. `name` must live as long as the mutex. */
+/** Initialises a mutex. Returns 0 or LLADD_NO_MEMORY. `name` must live as long as the mutex. */
 LLADD_API int lladd_mutex_init(struct lladd_mutex *, uint32_t rank, const char *name);
 /** Destroys a mutex that no thread holds. */
 LLADD_API void lladd_mutex_destroy(struct lladd_mutex *);
@@ -73,45 +73,47 @@ LLADD_API void lladd_mutex_unlock(struct lladd_mutex *);
 /** Debug builds: true if the calling thread holds the mutex. Release builds: always true. */
 LLADD_API bool lladd_mutex_mine(const struct lladd_mutex *);
 
-/** Initialises a condition variable: 0 or LLADD_NO_MEMORY. */
+/** Initialises a condition variable. Returns 0 or LLADD_NO_MEMORY. */
 LLADD_API int lladd_cond_init(struct lladd_cond *);
 /** Destroys a condition variable on which no thread waits. */
 LLADD_API void lladd_cond_destroy(struct lladd_cond *);
 /** Waits for a signal. The mutex must have the highest rank of all mutexes that the thread holds.
  *  May return without a signal. */
 LLADD_API void lladd_cond_wait(struct lladd_cond *, struct lladd_mutex *);
-/** As lladd_cond_wait, with a time limit: returns false if `ns` nanoseconds have passed without a
- *  signal. */
+/** Waits as lladd_cond_wait does, with a time limit: returns false if `ns` nanoseconds have passed
+ *  without a signal. */
 LLADD_API bool lladd_cond_wait_for(struct lladd_cond *, struct lladd_mutex *, uint64_t ns);
 /** Wakes one waiting thread, if any thread waits. */
 LLADD_API void lladd_cond_signal(struct lladd_cond *);
 /** Wakes all waiting threads. */
 LLADD_API void lladd_cond_broadcast(struct lladd_cond *);
 
-/** Starts a thread, which blocks all signals. 0 or LLADD_NO_THREAD. */
+/** Starts a thread, which blocks all signals. Returns 0 or LLADD_NO_THREAD. */
 LLADD_API int lladd_thread_start(struct lladd_thread *, void *(*fn)(void *), void *arg);
 /** Waits for the thread's end; does nothing if the thread was not started or has been joined. */
 LLADD_API void lladd_thread_join(struct lladd_thread *);
-/** A number, not 0, that identifies the calling thread: no other thread has it while this thread
- *  lives. */
+/** Returns a number, not 0, that identifies the calling thread: while this thread lives, no other
+ *  thread has the number. */
 LLADD_API uint64_t lladd_thread_self(void);
 /** Lets another thread run. */
 LLADD_API void lladd_yield(void);
 
-/** If *word == expected, sleeps until a thread calls lladd_word_wake for this word with a bit of
- *  `bits`, or until `ns` nanoseconds have passed (0: no limit). May return early; the caller must
- *  check the word again. */
+/** If *word == expected, sleeps until a thread calls lladd_word_wake for this word with at least
+ *  one bit of `bits`, or until `ns` nanoseconds have passed (0: no limit). The call may return
+ *  before either of these happens, so the caller must check the word again. */
 LLADD_API void lladd_word_wait(const uint32_t *word, uint32_t expected, uint32_t bits, uint64_t ns);
-/** As lladd_word_wait; `what`, a static string, names the wait in reports of deadlocks. */
+/** Does the same as lladd_word_wait. `what`, a static string, names the wait in reports of
+ *  deadlocks. */
 LLADD_API void lladd_word_wait_as(const char *what, const uint32_t *word, uint32_t expected,
                                   uint32_t bits, uint64_t ns);
-/** As lladd_word_wait_as, for a wait in which a wake-up can be lost: the waking thread checks for
- *  sleepers without a memory fence. After a lost wake-up the time limit `ns` ends the wait. In a
- *  schedule (lladd/dst.h) no wake-up is lost: the limit is ignored, and a wait that only the limit
- *  would end is a deadlock. */
+/** Does the same as lladd_word_wait_as, for a wait that may miss its wake-up, because the waking
+ *  thread checks for sleepers without a memory fence. Then the time limit `ns` ends the wait. In a
+ *  schedule (lladd/dst.h) no wait misses its wake-up: the limit is ignored, and a wait that only
+ *  the limit would end is a deadlock. */
 LLADD_API void lladd_word_wait_net(const char *what, const uint32_t *word, uint32_t expected,
                                    uint32_t bits, uint64_t ns);
-/** Wakes at most n threads that sleep on the word with a bit of `bits`. */
+/** Wakes at most `n` threads that sleep on the word and whose `bits` have at least one bit in common
+ *  with the `bits` of this call. */
 LLADD_API void lladd_word_wake(const uint32_t *word, int n, uint32_t bits);
 
 #ifdef LLADD_DST
@@ -161,31 +163,31 @@ static inline void lladd_atomic_store64_relaxed(uint64_t *p, uint64_t v)
     lladd_atomic_point_();
     __atomic_store_n(p, v, __ATOMIC_RELAXED);
 }
-/** Sequentially consistent; returns the old value. */
+/** Adds with sequential consistency; returns the old value. */
 static inline uint64_t lladd_atomic_add64(uint64_t *p, uint64_t v)
 {
     lladd_atomic_point_();
     return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST);
 }
-/** Sequentially consistent; returns the old value. */
+/** Subtracts with sequential consistency; returns the old value. */
 static inline uint64_t lladd_atomic_sub64(uint64_t *p, uint64_t v)
 {
     lladd_atomic_point_();
     return __atomic_fetch_sub(p, v, __ATOMIC_SEQ_CST);
 }
-/** Sequentially consistent; returns the old value. */
+/** Adds with sequential consistency; returns the old value. */
 static inline uint32_t lladd_atomic_add32(uint32_t *p, uint32_t v)
 {
     lladd_atomic_point_();
     return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST);
 }
-/** Sequentially consistent; returns the old value. */
+/** Stores with sequential consistency; returns the old value. */
 static inline uint32_t lladd_atomic_exchange32(uint32_t *p, uint32_t v)
 {
     lladd_atomic_point_();
     return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);
 }
-/** Sequentially consistent; returns the old value. */
+/** Stores with sequential consistency; returns the old value. */
 static inline uint64_t lladd_atomic_exchange64(uint64_t *p, uint64_t v)
 {
     lladd_atomic_point_();
@@ -205,32 +207,33 @@ static inline void lladd_atomic_count64(uint64_t *p, uint64_t v)
 {
     __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
 }
-/** Loads a pointer of any type with acquire order; stores one with release order. */
+/** lladd_atomic_load_ptr loads a pointer of any type with acquire order; lladd_atomic_store_ptr
+ *  stores one with release order. */
 #define lladd_atomic_load_ptr(p) (lladd_atomic_point_(), __atomic_load_n((p), __ATOMIC_ACQUIRE))
 #define lladd_atomic_store_ptr(p, v) \
     (lladd_atomic_point_(), __atomic_store_n((p), (v), __ATOMIC_RELEASE))
-/** Stores v if *p == *expected, and returns true: sequentially consistent. Otherwise returns false,
- *  and *expected gets the value of *p. */
+/** If *p == *expected, stores `v` in *p with sequential consistency, and returns true. Otherwise
+ *  copies the value of *p to *expected, and returns false. */
 static inline bool lladd_atomic_cas64(uint64_t *p, uint64_t *expected, uint64_t v)
 {
     lladd_atomic_point_();
     return __atomic_compare_exchange_n(p, expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
 }
-/** Stores v if *p == *expected, and returns true: sequentially consistent. Otherwise returns false,
- *  and *expected gets the value of *p. */
+/** If *p == *expected, stores `v` in *p with sequential consistency, and returns true. Otherwise
+ *  copies the value of *p to *expected, and returns false. */
 static inline bool lladd_atomic_cas32(uint32_t *p, uint32_t *expected, uint32_t v)
 {
     lladd_atomic_point_();
     return __atomic_compare_exchange_n(p, expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
 }
-/** Raises *p to at least v. */
+/** Sets *p to `v` if *p is less. */
 static inline void lladd_atomic_max64(uint64_t *p, uint64_t v)
 {
     uint64_t old = lladd_atomic_load64(p);
     while (old < v && !lladd_atomic_cas64(p, &old, v)) {
     }
 }
-/** A sequentially consistent fence. */
+/** Executes a sequentially consistent fence. */
 static inline void lladd_atomic_fence(void)
 {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Finds what the page file must have of each page at least, from the begin of the newest backup on:
+/* Finds out which version of each page the page file must have at least. This is the newest of:
  *
- *   - the page LSN that the page has in the backup; of a raw page, the bytes in the backup
- *   - the LSN of the page's newest record below the start of redo of the last checkpoint. It comes
- *     from the indexes of the archived segments, and from the log that is not archived yet
- *   - what was written in bulk: the LSN of the redo barrier; of a raw page, the bytes. They come
- *     from the stored spools and, for transactions that have committed or prepared, from the
- *     spools on the disk
+ *   - the version in the newest backup: its page LSN or, for a raw page, its bytes
+ *   - the version after the page's newest record below the LSN at which redo from the last
+ *     checkpoint starts. The LSN of this record comes from the indexes of the archived segments, or
+ *     from the log that is not archived yet
+ *   - the version that was written in bulk: the LSN of its redo barrier or, for a raw page, its
+ *     bytes. They come from the stored spools and, if the transaction has committed or prepared,
+ *     from the spool on the disk
  *
- * Of the backup only "pages.idx" is read, of the archived log only the indexes, and of the spools
- * only the heads of pieces, and the raw pages. */
+ * Reads only "pages.idx" of the backup, the indexes of the archived log, and from the spools the
+ * heads of the pieces and the raw pages. */
 #include "ship/newest.h"
 
 #include <lladd/bytes.h>
@@ -42,7 +43,7 @@ void ll_ship_newest_free(struct ll_ship_newest *s)
     ll_ship_buf_free(&s->starts);
 }
 
-/* Of two writes of a page with the same LSN, the later call counts. */
+/* If two calls have the same page and LSN, the later one counts. */
 static void must_have(struct ll_ship_newest *s, uint64_t page, const struct ll_ship_must *must)
 {
     if (page < s->pages && s->must[page].lsn <= must->lsn)
@@ -125,7 +126,7 @@ static bool changes_a_page(const struct lladd_log_entry *e)
             e->kind == LL_SHIP_REC_IMAGE);
 }
 
-/* The spool of the transaction counts, if it is still on the disk. */
+/* Notes that the spool of the transaction counts, if it is still on the disk. */
 static void see_end(struct ll_ship_newest *s, uint64_t txn)
 {
     struct ll_ship_spooled *spool = (void *)s->w.txns.data;

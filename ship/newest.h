@@ -1,39 +1,41 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef SHIP_NEWEST_H
 #define SHIP_NEWEST_H
-/* What the file of a database must have of each page (newest.c), for scrub.c. */
+/* Finds out which version of each page the page file must have at least (newest.c). A page with an
+ * older version shows that the disk has lost a write (scrub.c). */
 #include "ship/page_private.h"
 
-/* What the file must have of a page. */
+/* The version of one page that the page file must have. */
 struct ll_ship_must {
-    uint64_t lsn; /* at least this page LSN; of a raw page: LSN of the barrier under which it was
-                   * written, or, if it was not written since the backup, an LSN below the backup's
-                   * log */
-    uint32_t crc; /* of the bytes of a raw page */
+    uint64_t lsn; /* the page LSN must be at least this LSN. For a raw page: the LSN of the redo
+                   * barrier under which the page was written last; if the page was not written
+                   * since the backup, an LSN below the backup's log */
+    uint32_t crc; /* only for a raw page: the checksum that its bytes must have */
     bool raw;     /* the page had no header when it was written last */
 };
 
 struct ll_ship_newest {
     struct ll_ship_wanted w;   /* what the archive has */
-    struct ll_ship_manifest m; /* of the newest backup */
-    bool compared;             /* there is a backup */
-    uint64_t redo;             /* start of redo of the last checkpoint */
-    struct ll_ship_must *must; /* of each page */
-    uint64_t pages;
-    /* uint64_t: LSNs at which the archived segments have their first records, ascending in each
-     * timeline */
+    struct ll_ship_manifest m; /* the manifest of the newest backup */
+    bool compared;             /* the store has a backup, so the pages can be compared */
+    uint64_t redo;             /* the LSN at which redo from the last checkpoint starts */
+    struct ll_ship_must *must; /* an array with one element for each page */
+    uint64_t pages;            /* the number of elements of `must` */
+    /* Elements are uint64_t: for each archived segment the LSN of its first record, ascending in
+     * each timeline. */
     struct ll_ship_buf starts;
     struct lladd_error *err;
 };
 
-/* The caller allocates `must`; ll_ship_newest_free frees it. */
+/* The caller allocates the array `must`; ll_ship_newest_free frees it. */
 void ll_ship_newest_init(struct ll_ship_newest *, struct lladd_archive *, struct lladd_db *,
                          struct lladd_error *);
 void ll_ship_newest_free(struct ll_ship_newest *);
-/* Finds out what each page must have, by the newest backup, the archive and, from `oldest` on, the
- * log of the database. `redo`, `pages` and `must` must be set, and `must` zeroed. */
+/* Fills the array `must`. Reads the newest backup, the archive, and that part of the database's own
+ * log that is not archived and not below `oldest`. The caller has set `redo`, `pages` and `must`,
+ * and has zeroed the array. */
 int ll_ship_newest_learn(struct ll_ship_newest *, uint64_t oldest);
-/* The highest LSN at or below `lsn` at which an archived segment has its first record; if there is
- * none, the backup's `from`. */
+/* Returns the LSN of the first record of an archived segment: the highest such LSN at or below
+ * `lsn`. If none is above the LSN at which the backup's log begins, returns that LSN. */
 uint64_t ll_ship_newest_start(const struct ll_ship_newest *, uint64_t lsn);
 #endif

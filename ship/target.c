@@ -15,9 +15,9 @@ struct search {
     struct ll_ship_past archive;
     struct lladd_restore_target to;
     uint32_t timeline;
-    struct ll_ship_buf steps;  /* struct ll_ship_step */
-    uint64_t lsn;              /* LSN of the target. For a time, find_time sets it */
-    struct ll_ship_image base; /* the log of the backup */
+    struct ll_ship_buf steps;  /* elements are struct ll_ship_step */
+    uint64_t lsn;              /* LSN of the target. If the target is a time, find_time sets it */
+    struct ll_ship_image base; /* the log that is stored in the backup */
     struct lladd_error *err;
 };
 
@@ -39,7 +39,8 @@ static size_t bases(const struct ll_ship_past *a)
     return a->bases.len / sizeof(struct lladd_backup_info);
 }
 
-/* Of the backups on the path that end above `above`, the one with the lowest end. */
+/* Returns the backup with the lowest end above `above` on the path `steps` (the timeline of the
+ * target and its ancestors); NULL if there is none. */
 static const struct lladd_backup_info *next_base(const struct ll_ship_past *a,
                                                  const struct ll_ship_buf *steps, uint64_t above)
 {
@@ -68,7 +69,8 @@ int ll_ship_ranges(struct ll_ship_past *a, const struct ll_ship_buf *steps, stru
     return rc;
 }
 
-/* Writes the last ranges that fit. */
+/* Writes the ranges as text to `out`. If `size` is too small for all of them, writes "..." and the
+ * last ranges. */
 static void write_ranges(const struct ll_ship_buf *ranges, char *out, size_t size)
 {
     const struct ll_ship_reach *r = (const void *)ranges->data;
@@ -198,7 +200,8 @@ static int choose_base(struct search *s, const char *name, const struct lladd_ba
 
 /* ---- the log -------------------------------------------------------------------------------- */
 
-/* Takes the segments of the backup that precede the archived ones, and then the archived ones. */
+/* Puts segments into `out`: first those of the backup that precede the archived segments, then the
+ * archived segments (`down`, in descending order). */
 static int assemble(struct search *s, const struct ll_ship_image *down, struct ll_ship_image *out)
 {
     size_t n = ll_ship_image_segments(down);
@@ -309,8 +312,8 @@ static int find_time(struct search *s, const struct ll_ship_manifest *m, struct 
     return 0;
 }
 
-/* Lays the pages that transactions have written in bulk, if the transaction has committed or
- * prepared after the backup's end (laid.c). */
+/* Lays the pages that transactions have written in bulk over the pages of the backup (laid.c). Only
+ * transactions that have committed or prepared between the backup's end and the target count. */
 static int lay(struct search *s, const struct ll_ship_manifest *m, struct ll_ship_goal *g)
 {
     const struct ll_ship_bulk *bulk = (const void *)g->facts.bulk.data;
@@ -385,8 +388,8 @@ static int of_archive(struct search *s, const struct lladd_restore_options *o,
     return rc;
 }
 
-/* The state at the backup's own end. Its log is read only if the caller wants to know what is in
- * doubt. */
+/* Sets the goal to the end of the backup (LLADD_TO_BASE). Reads the backup's log only if the caller
+ * has set `in_doubt`, which is called for each transaction in doubt. */
 static int of_base(struct lladd_store *store, const struct lladd_restore_options *o,
                    struct ll_ship_manifest *m, struct ll_ship_image *im, struct ll_ship_goal *g,
                    struct lladd_error *err)
@@ -433,7 +436,7 @@ static int take_target(const struct lladd_restore_target *t, struct lladd_restor
     if ((out->kind != LLADD_TO_LSN && out->lsn.v) || (out->kind != LLADD_TO_MARK && out->mark) ||
         (out->kind != LLADD_TO_TIME && out->time_us))
         return lladd_error_set(err, LLADD_BAD_ARGUMENT,
-                               "the target has an LSN, a mark or a time, and is of another kind");
+                               "the target's kind does not allow the LSN, mark or time given");
     if (out->kind == LLADD_TO_MARK && !out->mark)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "the target is a mark, and has no name");
     if (out->kind == LLADD_TO_BASE && out->timeline)

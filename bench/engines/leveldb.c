@@ -150,9 +150,9 @@ static int scan(struct bench_db *b, struct bench_thread *t, uint64_t key, uint32
 const struct bench_engine bench_engine_leveldb = {
     .name = "leveldb",
     .version = version,
-    .settings = "write batches: atomic, no isolation; write buffer 64 MiB (1 GiB where the log is "
-                "kept for recovery); bloom filter with 10 bits a key; no compression; "
-                "OS: sync = false",
+    .settings = "write batches: atomic, no isolation; a write buffer of 64 MiB (of 1 GiB if the "
+                "log is kept for recovery); a bloom filter with 10 bits for each key; no "
+                "compression; OS: sync = false",
     .log_files = ".log",
     .levels = BENCH_AT(BENCH_DISK) | BENCH_AT(BENCH_OS),
     .open = open_it,

@@ -206,11 +206,12 @@ static int checkpoint(struct bench_db *b)
     const struct bench_engine bench_engine_##symbol = { \
         .name = text, \
         .version = version, \
-        .settings = kind "; no compression; bloom filter with 10 bits a key, hash index in " \
-                         "blocks; 3 write buffers of 64 MiB (512 MiB where the log is kept for " \
-                         "recovery); 2 background jobs; a block cache as large as the row's " \
-                         "cache; if that is below 256 MiB, half as large, and write buffers of " \
-                         "16 MiB; OS: sync = false; process: manual_wal_flush", \
+        .settings = kind "; no compression; a bloom filter with 10 bits for each key; a hash " \
+                         "index in each block; 2 background jobs; 3 write buffers of 64 MiB (of " \
+                         "512 MiB if the log is kept for recovery); the block cache has the " \
+                         "size of the row's cache; if the row's cache is below 256 MiB, the " \
+                         "block cache has half its size, and a write buffer has 16 MiB; OS: " \
+                         "sync = false; process: manual_wal_flush", \
         .log_files = ".log", \
         .levels = BENCH_AT_ALL, \
         .open = opens, \

@@ -555,7 +555,8 @@ static uint64_t found(const struct model *m)
     return n;
 }
 
-/* Returns how many comparisons cursors and batches make at least. */
+/* Returns the minimum number of comparisons that the checks of a cursor and of batches make, for a
+ * table of `rows` rows and `steps` random moves. */
 static uint64_t walked(uint64_t rows, unsigned steps)
 {
     return 2 * (2 * rows + 2) + steps + 2 * rows;

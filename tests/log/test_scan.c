@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Opening after a crash. The log ends where the last group was torn. The group may be torn at any
- * byte, and any remains of its rest may be there. The log goes on in a new segment that names the
- * cut, with LSNs that were never handed out before (LOG-1, LOG-2). An open can be repeated, even
- * after a crash in the middle of it. Accepted records are made durable before anything else is done
- * (REC-4). What a cut has removed does not come back.
+ * Tests of opening a log after a crash. A crash may tear the last group of records at any byte.
+ * After that byte the file may contain some of the group's bytes, or other bytes. The log then ends
+ * within this group. It goes on in a new segment. The header of this segment names the cut (the LSN
+ * at which the log ended), and its records get LSNs that were never handed out before (LOG-1,
+ * LOG-2). An open can be repeated, even after a crash in the middle of it. Before an open does
+ * anything else, it makes the records that it accepts durable (REC-4). Records that a cut has
+ * removed do not come back.
  */
 #include "log_fixture.h"
 
@@ -54,8 +56,9 @@ static void append_some(unsigned n)
 
 /* ---- tails ---- */
 
-/* Each byte of the last group in turn: from that byte on, the file has zeros (_i 0) or random bytes
- * (_i 1). The log keeps the groups before the last one, and at most a prefix of the last one. */
+/* For each byte of the last group, replaces this byte and all bytes that follow it in the file with
+ * zeros (_i 0) or random bytes (_i 1), and opens the log. The log has all records of the groups
+ * before the last one. Of the last group it has the first records, or none. */
 START_TEST(torn_at_every_byte)
 {
     struct image image;
@@ -87,8 +90,8 @@ START_TEST(torn_at_every_byte)
         f.start.watermark = lladd_lsn_of(8);
         must(&f, reopen(&f));
         ck_assert_uint_ge(f.count, durable);
-        /* All records remain only if little more than the seal was replaced. (It may be a little
-         * more, because the last record may itself end with zeros.) */
+        /* The log may have all records only if the replaced bytes are the seal and at most 16
+         * bytes before it. (The last record may itself end with zeros; zeros do not change it.) */
         ck_assert(f.count < all || at + LL_LOG_SEAL_SIZE + 16 >= to);
         append_some(2);
         force(&f);
@@ -109,7 +112,7 @@ START_TEST(torn_at_every_byte)
 }
 END_TEST
 
-/* The last group lacks a random subset of its sectors. */
+/* A loss of power leaves the last group without a random subset of its sectors. */
 START_TEST(torn_with_holes)
 {
     uint64_t random = 11;
@@ -140,7 +143,8 @@ END_TEST
 
 /* ---- cuts ---- */
 
-/* After an unclean stop, each LSN is higher than any that may have been handed out before. */
+/* After an unclean stop, each new LSN is higher than all LSNs that the log may have handed out
+ * before. */
 START_TEST(lsns_are_never_used_again)
 {
     uint64_t highest = 0;
@@ -163,8 +167,8 @@ START_TEST(lsns_are_never_used_again)
 }
 END_TEST
 
-/* Several crashes come without an append between them. No record is lost. The number of files does
- * not grow, because the empty segments are reused. */
+/* Several crashes follow each other, and no record is appended between them. No record is lost. The
+ * number of files does not grow, because the log reuses the empty segments. */
 START_TEST(empty_cuts)
 {
     struct ll_log_stats stats;
@@ -241,7 +245,8 @@ START_TEST(a_record_after_a_hole_does_not_come_back)
 }
 END_TEST
 
-/* A crash at every device call of opening after a crash, up to three times in a row. */
+/* Crashes at the n-th device call of an open that follows a crash, for each n. The next open
+ * crashes at its n-th device call, too, and so does the third one. */
 START_TEST(crash_while_cutting)
 {
     const enum fault_crash_mode modes[] = {FAULT_KILL, FAULT_POWER, FAULT_SUBSET};
@@ -287,8 +292,10 @@ START_TEST(crash_while_cutting)
 }
 END_TEST
 
-/* LSNs in segments made ahead were handed out and lost, and opening is crashed at every device
- * call. These segments are reused for the cut, and their new names say which LSNs they had. */
+/* The log had made segments ahead, and had handed out LSNs in them; a crash has lost the records
+ * with these LSNs. The next open makes the segment after the cut from the file of one of these
+ * segments. The test crashes this open at each device call. At each step the file names must still
+ * show the highest LSN that was handed out. */
 START_TEST(crash_while_reusing)
 {
     for (uint64_t n = 1;; n++) {
@@ -333,8 +340,8 @@ START_TEST(crash_while_reusing)
 }
 END_TEST
 
-/* After a failed sync the kernel shows the new bytes, the disk has the old ones, and a later sync
- * succeeds. What open accepts must be on the disk when open returns. */
+/* A sync has failed. Now reads return the new bytes, the disk has the old ones, and a later sync
+ * succeeds. All records that an open accepts must be on the disk when the open returns. */
 START_TEST(open_makes_accepted_records_durable)
 {
     fixture_create(&f);
@@ -351,7 +358,8 @@ START_TEST(open_makes_accepted_records_durable)
 }
 END_TEST
 
-/* What open accepts in several segments must be on the disk, too, when open returns. */
+/* The accepted records are in several segments. All of them must be on the disk when the open
+ * returns. */
 START_TEST(accepted_segments_are_made_durable)
 {
     f.cfg.segment_max = 4096;

@@ -2,17 +2,18 @@
 /* ranges_dtable: rows in one table, and range tombstones in a second table.
  *
  * A range [from, to) hides rows of older tables, not rows of this table. A lookup asks the base
- * first. If the base does not have the key and a range covers it, the result is a tombstone.
- * Cursors and places are the base's.
+ * first. If the base does not have the key and a range covers the key, the result is a tombstone.
+ * Cursors and places are those of the base.
  *
- * A range is a row of the second table. The row's key is the first key of the range. The row's
- * value says where the range ends. If the range has an end, the value is u8 1 and the end key (u32,
- * u64, or its bytes). Otherwise the value is u8 0, followed by zeros in place of the key if keys
- * are numbers. Ranges ascend, so only the last range that begins at or before a key can cover the
- * key.
+ * The second table has one row for each range that has a beginning. The row's key is the first key
+ * of the range. The row's value says where the range ends. If the range has an end, the value is u8
+ * 1 and the end key (u32, u64, or the key's bytes). Otherwise the value is u8 0; if keys are
+ * numbers, zeros follow in place of the end key. Ranges ascend and do not overlap, so only one
+ * range can cover a key: the last range that begins at or before the key.
  *
- * A first range without a beginning has no row; its value is in the footer. Footer: u64 number of
- * ranges, u8 1 if there is such a range (else 0), its value. */
+ * The first range may have no beginning. Such a range has no row; its value is in the footer. The
+ * footer has three parts: u64 number of all ranges; u8 1 if the first range has no beginning, else
+ * u8 0; and the value of this range, if there is one. */
 #include "operations/dtables/class/classes.h"
 
 #include <lladd/extension.h>
@@ -31,7 +32,7 @@ struct reader {
     struct lladd_dtable base;
     const struct lladd_dtable *ranges;
     bool open; /* the first range has no beginning */
-    struct lladd_span first; /* the value of that range */
+    struct lladd_span first; /* if `open`: the value of this range */
 };
 
 static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *caps,
@@ -41,8 +42,8 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
         lladd_dtable_caps_get(lladd_dtable_param_child(c, "ranges"));
     if (!ranges->places || !ranges->all_values || ranges->value_size != LLADD_DTABLE_ANY_SIZE)
         return lladd_error_set(err, LLADD_BAD_CONFIG,
-                               "ranges_dtable: its \"ranges\" must be a table with places that "
-                               "takes any value, such as a linear_dtable");
+                               "ranges_dtable: the layer \"ranges\" must have places and store "
+                               "values of any size, such as a linear_dtable");
     caps->types &= ranges->types;
     caps->ranges = true;
     return 0;
