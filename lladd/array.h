@@ -25,7 +25,7 @@ extern "C" {
 
 struct lladd_array;
 
-/** Length of the longest element: the bytes that fit on a page. */
+/** Returns the maximum length of an element: the number of bytes that fit on a page. */
 LLADD_API uint32_t lladd_array_element_max(const struct lladd_db *);
 
 /** Makes an array of `length` elements of `size` bytes each, all zero. For elements that were never
@@ -52,9 +52,9 @@ LLADD_API int lladd_array_create_open(struct lladd_txn *, uint32_t size, uint64_
 /** Closes the handle; NULL does nothing. No other thread may be using it. */
 LLADD_API void lladd_array_close(struct lladd_array *);
 
-/** Bytes of an element. */
+/** Returns the length of an element in bytes. */
 LLADD_API uint32_t lladd_array_element_size(const struct lladd_array *);
-/** The present number of elements, including uncommitted changes. */
+/** Gets the present number of elements, including uncommitted changes. */
 LLADD_API int lladd_array_length(struct lladd_array *, uint64_t *out, struct lladd_error *);
 /** Appends `n` zeroed elements; *first (nullable) is the index of the first. LLADD_TOO_LARGE if the
  *  array would exceed 2^48 bytes. The call allocates no pages: the first write of an element

@@ -54,7 +54,7 @@ LLADD_API int lladd_blob_truncate(struct lladd_txn *, lladd_pageno root, uint64_
 /** Replaces the whole contents. */
 LLADD_API int lladd_blob_replace(struct lladd_txn *, lladd_pageno root, const void *bytes,
                                  uint64_t len);
-/** The blob's length in bytes, in *out. Any thread. */
+/** Gets the blob's length in bytes. Any thread. */
 LLADD_API int lladd_blob_length(struct lladd_db *, lladd_pageno root, uint64_t *out,
                                 struct lladd_error *);
 /** Copies bytes [offset, offset + len) to `out`. *got gets the number of bytes copied: less than

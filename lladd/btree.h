@@ -50,7 +50,7 @@ struct lladd_btree_options {
 #define LLADD_BTREE_OPTIONS_INIT_SIZE sizeof(struct lladd_btree_options)
 #define LLADD_BTREE_OPTIONS_INIT LLADD_SIZED_INIT(lladd_btree_options)
 
-/** The longest key: 1000 bytes; 993 bytes with pages of 4 KiB. */
+/** Returns the maximum length of a key: 1000 bytes; 993 bytes with pages of 4 KiB. */
 LLADD_API uint32_t lladd_btree_key_max(const struct lladd_db *);
 
 /** Makes an empty tree; options may be NULL. A tree is identified by its root page; the page's
@@ -78,9 +78,9 @@ LLADD_API int lladd_btree_create_open(struct lladd_txn *, const struct lladd_btr
 /** Closes the handle; NULL does nothing. No other thread may be using it, and its cursors must be
  *  closed. */
 LLADD_API void lladd_btree_close(struct lladd_btree *);
-/** Bytes of every key; 0: keys of any length. */
+/** Returns the length of every key in bytes; 0: keys have any length. */
 LLADD_API uint32_t lladd_btree_key_size(const struct lladd_btree *);
-/** Bytes of every value; 0: values of any length. */
+/** Returns the length of every value in bytes; 0: values have any length. */
 LLADD_API uint32_t lladd_btree_value_size(const struct lladd_btree *);
 
 /* ---- loading a new tree ---------------------------------------------------------------------- */
@@ -140,7 +140,7 @@ LLADD_API int lladd_btree_insert_many(struct lladd_txn *, struct lladd_btree *,
 /** Sets the value of a key; inserts the row if the tree does not have the key. */
 LLADD_API int lladd_btree_put(struct lladd_txn *, struct lladd_btree *, const void *key,
                               size_t key_len, const void *value, size_t value_len);
-/** As lladd_btree_put. *replaced: whether the key had a value before. */
+/** Does the same as lladd_btree_put. *replaced: whether the key had a value before. */
 LLADD_API int lladd_btree_put_report(struct lladd_txn *, struct lladd_btree *, const void *key,
                                      size_t key_len, const void *value, size_t value_len,
                                      bool *replaced);
@@ -187,8 +187,8 @@ LLADD_API int lladd_btree_next_key(struct lladd_btree *, const void *key, size_t
  *  callback then locks the tree and the key. */
 LLADD_API bool lladd_btree_logged_key(const struct lladd_log_entry *, lladd_pageno *root,
                                       struct lladd_span *key);
-/** As lladd_btree_logged_key, for a record with any number of keys: returns the key number `which`,
- *  counted from 0. Returns false if the record has no such key. A callback for
+/** Does the same as lladd_btree_logged_key, for a record with any number of keys: returns the key
+ *  number `which`, counted from 0. Returns false if the record has no such key. A callback for
  *  lladd_participant.protect must lock all keys of the record. */
 LLADD_API bool lladd_btree_logged_key_at(const struct lladd_log_entry *, size_t which,
                                          lladd_pageno *root, struct lladd_span *key);
@@ -218,17 +218,17 @@ LLADD_API int lladd_btree_cursor_bounds(struct lladd_btree_cursor *, const void 
 LLADD_API int lladd_btree_cursor_first(struct lladd_btree_cursor *, struct lladd_error *);
 /** Moves to the last row. */
 LLADD_API int lladd_btree_cursor_last(struct lladd_btree_cursor *, struct lladd_error *);
-/** Moves to the row of this key, or to the first one after it. */
+/** Moves to the row of the key, or to the first row after the key. */
 LLADD_API int lladd_btree_cursor_seek(struct lladd_btree_cursor *, const void *key, size_t key_len,
                                       struct lladd_error *);
-/** Moves to the row of this key, or to the last one before it. */
+/** Moves to the row of the key, or to the last row before the key. */
 LLADD_API int lladd_btree_cursor_seek_for_prev(struct lladd_btree_cursor *, const void *key,
                                                size_t key_len, struct lladd_error *);
 /** Moves to the next row; before the first move: to the first row. */
 LLADD_API int lladd_btree_cursor_next(struct lladd_btree_cursor *, struct lladd_error *);
-/** Moves to the row before; before the first move: to the last row. */
+/** Moves to the previous row; before the first move: to the last row. */
 LLADD_API int lladd_btree_cursor_prev(struct lladd_btree_cursor *, struct lladd_error *);
-/** The row at which the cursor is; the spans live until the cursor's next call. `value` may be
+/** Gets the row at which the cursor is; the spans live until the cursor's next call. `value` may be
  *  NULL. The value is the one that the row had at the cursor's last move. But a value in a blob is
  *  read now; LLADD_NOT_FOUND then means that the row has been removed since the move.
  *  LLADD_BAD_STATE if the cursor is at no row. */
@@ -237,7 +237,7 @@ LLADD_API int lladd_btree_cursor_row(struct lladd_btree_cursor *, struct lladd_s
 
 /* ---- the whole tree -------------------------------------------------------------------------- */
 
-/** Sizes and counts of a tree; approximate if other threads change the tree meanwhile. */
+/** Sizes and counts of a tree. They are approximate if other threads change the tree meanwhile. */
 struct lladd_btree_stats {
     size_t struct_size;
     uint64_t rows, ghosts, blobs;

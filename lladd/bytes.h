@@ -75,7 +75,7 @@ static inline void lladd_put48(void *p, uint64_t v)
     lladd_put16((unsigned char *)p + 4, (uint16_t)(v >> 32));
 }
 
-/** The n bytes (1 to 7) at `bytes` as a little-endian integer; reads no other byte. */
+/** Returns the n bytes (1 to 7) at `bytes` as a little-endian integer; reads no other byte. */
 static inline uint64_t lladd_get_few(const void *bytes, size_t n)
 {
     const unsigned char *p = (const unsigned char *)bytes;
@@ -114,8 +114,8 @@ static inline void lladd_copy(void *to, const void *from, size_t n)
     }
 }
 
-/** The CRC-32C of n bytes, continued from `seed`: 0, or the checksum of the bytes that precede
- *  these. */
+/** Returns the CRC-32C of n bytes, continued from `seed`: 0, or the checksum of the bytes that
+ *  precede these. */
 LLADD_API uint32_t lladd_crc32c(uint32_t seed, const void *bytes, size_t n);
 
 #ifdef __cplusplus

@@ -107,11 +107,11 @@ LLADD_API int lladd_ctable_open(struct lladd_db *, const char *name, struct llad
 LLADD_API int lladd_ctable_create_open(struct lladd_db *, const char *name,
                                        const struct lladd_ctable_options *,
                                        struct lladd_ctable **out, struct lladd_error *);
-/** As lladd_managed_close: LLADD_BUSY while the table is in use; the table stays open then. Closing
- *  the database closes tables that are still open. */
+/** Closes the table, as lladd_managed_close does: LLADD_BUSY while the table is in use; then the
+ *  table stays open. Closing the database closes tables that are still open. */
 LLADD_API int lladd_ctable_close(struct lladd_ctable *, struct lladd_error *);
-/** The managed table under this cTable, for maintenance and statistics; valid until the cTable is
- *  closed. Values written to the managed table must be packed rows. */
+/** Returns the managed table under this cTable, for maintenance and statistics; valid until the
+ *  cTable is closed. Values written to the managed table must be packed rows. */
 LLADD_API struct lladd_managed *lladd_ctable_managed(const struct lladd_ctable *);
 /** Calls fn for each page that stores the column names; the pages of the managed table are not
  *  among them. If fn does not return 0, stops and returns that value. */
@@ -119,9 +119,10 @@ LLADD_API int lladd_ctable_pages(struct lladd_db *, const char *name,
                                  int (*fn)(void *ctx, lladd_pageno), void *ctx,
                                  struct lladd_error *);
 
-/** The number of columns. Column numbers are less than this. */
+/** Returns the number of columns. Column numbers are less than this. */
 LLADD_API size_t lladd_ctable_columns(const struct lladd_ctable *);
-/** The name of a column, valid as long as the handle; NULL if the table has no such column. */
+/** Returns the name of a column, valid as long as the handle; NULL if the table has no such
+ *  column. */
 LLADD_API const char *lladd_ctable_column_name(const struct lladd_ctable *, uint32_t column);
 /** Finds the column numbers of n names. LLADD_NOT_FOUND: the message has the unknown name. */
 LLADD_API int lladd_ctable_named(const struct lladd_ctable *, const char *const *names, size_t n,
@@ -198,9 +199,10 @@ LLADD_API int lladd_ctable_seek(struct lladd_ctable_cursor *, const struct lladd
  *  lladd_dtable_seek_for_prev. */
 LLADD_API int lladd_ctable_seek_for_prev(struct lladd_ctable_cursor *,
                                          const struct lladd_dtable_key *, struct lladd_error *);
-/** The row at the cursor: its key, and the values of the columns given to lladd_ctable_cursor_open,
- *  in that order. `key` and `values` are each nullable; the bytes and the array are valid until the
- *  cursor moves or this call is repeated. LLADD_BAD_STATE if the cursor is at no row. */
+/** Gets the row at the cursor: its key, and the values of the columns given to
+ *  lladd_ctable_cursor_open, in that order. `key` and `values` are each nullable; the bytes and the
+ *  array are valid until the cursor moves or this call is repeated. LLADD_BAD_STATE if the cursor
+ *  is at no row. */
 LLADD_API int lladd_ctable_row_read(struct lladd_ctable_cursor *, struct lladd_dtable_key *key,
                                     const struct lladd_dtable_value **values, struct lladd_error *);
 

@@ -98,34 +98,35 @@ struct lladd_device {
     const struct lladd_device_ops *ops;
 };
 
-/** A device for files in the operating system's directory `dir`. With `create`, a missing directory
- *  is created. Close the device with lladd_device_close after the database that uses it. */
+/** Makes a device for files in the operating system's directory `dir`. With `create`, a missing
+ *  directory is created. Close the device with lladd_device_close after the database that uses
+ *  it. */
 LLADD_API int lladd_device_posix(const char *dir, bool create, struct lladd_device **out,
                                  struct lladd_error *);
-/** As lladd_device_posix, with a mode for new files (0 means 0600), from which the bits of the
- *  process's umask are removed. A new directory gets search permission for each class (user, group,
- *  others) that has read permission for files. LLADD_BAD_ARGUMENT for bits other than read and
- *  write, or if the user class lacks read or write. A call of the device returns -ELOOP for a name
- *  that is a symbolic link, and -EPERM for anything else that is not a plain file. It also returns
- *  -EPERM for a plain file that belongs neither to this user nor to the directory's owner, unless
- *  the mode lets group or others write. */
+/** Does the same as lladd_device_posix, with a mode for new files (0 means 0600), from which the
+ *  bits of the process's umask are removed. A new directory gets search permission for each class
+ *  (user, group, others) that has read permission for files. LLADD_BAD_ARGUMENT for bits other than
+ *  read and write, or if the user class lacks read or write. A call of the device returns -ELOOP
+ *  for a name that is a symbolic link, and -EPERM for anything else that is not a plain file. It
+ *  also returns -EPERM for a plain file that belongs neither to this user nor to the directory's
+ *  owner, unless the mode lets group or others write. */
 LLADD_API int lladd_device_posix_mode(const char *dir, bool create, uint32_t mode,
                                       struct lladd_device **out, struct lladd_error *);
-/** A device for files in memory. The files live as long as the device, so that a test can crash a
- *  database and reopen it. */
+/** Makes a device for files in memory. The files live as long as the device, so that a test can
+ *  crash a database and reopen it. */
 LLADD_API int lladd_device_memory(struct lladd_device **out);
-/** A copy-on-write device: it shows the files of the device `below`, and keeps all bytes that are
- *  written to the new device in memory. A database can be opened, recovered, read and changed
+/** Makes a copy-on-write device: it shows the files of the device `below`, and keeps all bytes that
+ *  are written to the new device in memory. A database can be opened, recovered, read and changed
  *  without any change to `below`. The `lock` of the new device returns -EAGAIN while a process
  *  holds the lock of `below`; the caller must ensure that no process takes the lock of `below`
  *  later. `below` must outlive the new device, and no process may write to `below` meanwhile.
  *  LLADD_NO_MEMORY. */
 LLADD_API int lladd_device_overlay(struct lladd_device *below, struct lladd_device **out);
-/** As lladd_device_overlay, with a bound on memory: blocks beyond `memory_bytes` go to unnamed
- *  files in the operating system's directory `spill_dir`; these files disappear with the device.
- *  The index of such an unnamed file needs additional memory: one bit for each 4096 bytes of the
- *  database file. If `spill_dir` has no space left, the write returns the negative errno of the
- *  file system. memory_bytes UINT64_MAX: no bound, and spill_dir may be NULL. LLADD_NO_MEMORY,
+/** Does the same as lladd_device_overlay, with a bound on memory: blocks beyond `memory_bytes` go
+ *  to unnamed files in the operating system's directory `spill_dir`; these files disappear with the
+ *  device. The index of such an unnamed file needs additional memory: one bit for each 4096 bytes
+ *  of the database file. If `spill_dir` has no space left, the write returns the negative errno of
+ *  the file system. memory_bytes UINT64_MAX: no bound, and spill_dir may be NULL. LLADD_NO_MEMORY,
  *  LLADD_BAD_ARGUMENT. */
 LLADD_API int lladd_device_overlay_bounded(struct lladd_device *below, uint64_t memory_bytes,
                                            const char *spill_dir, struct lladd_device **out);

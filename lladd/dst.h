@@ -217,7 +217,7 @@ enum lladd_bug {
 #define LLADD_BUG_MASK(bug) \
     ((bug) < LLADD_BUGS_ALONE ? UINT64_C(1) << ((bug)&63) \
                               : (uint64_t)((bug)-LLADD_BUGS_ALONE + 1) << LLADD_BUGS_ALONE)
-/** Does this value of lladd_dst.planted include the bug? */
+/** True if this value of lladd_dst.planted includes the bug. */
 #define LLADD_BUG_IN(planted, bug) \
     ((bug) < LLADD_BUGS_ALONE ? ((planted) >> ((bug)&63) & 1) != 0 \
                               : (planted) >> LLADD_BUGS_ALONE == \
@@ -259,7 +259,7 @@ struct lladd_dst_schedule {
     unsigned (*turn)(void *ctx, const struct lladd_dst_turn *turn);
     uint32_t points;    /**< the scheduling points in use; default: all but LLADD_DST_ATOMIC */
     uint64_t step_ns;   /**< virtual time from one point to the next; default 100 */
-    uint64_t steps_max; /**< most points in a run; default 10 million */
+    uint64_t steps_max; /**< the maximum number of points in a run; default 10 million */
     size_t stack_bytes; /**< size of each fiber's stack; default 256 KiB */
 };
 
@@ -272,7 +272,7 @@ struct lladd_dst_run_stats {
     uint64_t now_ns; /**< virtual time, from 0 */
 };
 
-/** Makes *out, for runs with this schedule, which is copied. 0 or LLADD_NO_MEMORY. */
+/** Makes *out, for runs with this schedule, which is copied. Returns 0 or LLADD_NO_MEMORY. */
 LLADD_API int lladd_dst_fibers_new(const struct lladd_dst_schedule *,
                                    struct lladd_dst_fibers **out);
 /** Frees the fibers' stacks; NULL does nothing. No fiber may be running. */
@@ -347,8 +347,8 @@ struct lladd_dst {
     uint64_t page;
     bool calling;
     uint64_t calls;           /**< number of calls so far */
-    uint32_t held, held_most; /**< set by the library: pages fixed now; most pages fixed at a
-                                   time */
+    uint32_t held, held_most; /**< set by the library: the number of pages fixed now; the maximum
+                                   number of pages fixed at a time */
     uint64_t device_calls;    /**< set by the simulator's device: number of calls */
 };
 
@@ -361,12 +361,12 @@ extern __thread struct lladd_dst *lladd_dst_entered;
  *  live until the thread has left it or entered another struct. Returns the previous struct or
  *  NULL. Do not call it inside a run. */
 LLADD_API struct lladd_dst *lladd_dst_enter(struct lladd_dst *);
-/** The struct that the calling thread has entered, or NULL. */
+/** Returns the struct that the calling thread has entered, or NULL. */
 LLADD_API struct lladd_dst *lladd_dst_current(void);
 
 /* ---- inside the library (and in extensions) ---------------------------------------------- */
 
-/** Is this bug switched on for the calling thread? */
+/** True if this bug is switched on for the calling thread. */
 #ifdef LLADD_DST
 #define LLADD_PLANTED(bug) \
     (lladd_dst_entered != NULL && LLADD_BUG_IN(lladd_dst_entered->planted, bug))

@@ -50,33 +50,33 @@ struct lladd_dtable_key {
     struct lladd_span bytes;
 };
 
-/** A key of type LLADD_DTABLE_U32. */
+/** Returns a key of type LLADD_DTABLE_U32. */
 static inline struct lladd_dtable_key lladd_dtable_u32(uint32_t v)
 {
     struct lladd_dtable_key k = {LLADD_DTABLE_U32, v, {NULL, 0}};
     return k;
 }
-/** A key of type LLADD_DTABLE_U64. */
+/** Returns a key of type LLADD_DTABLE_U64. */
 static inline struct lladd_dtable_key lladd_dtable_u64(uint64_t v)
 {
     struct lladd_dtable_key k = {LLADD_DTABLE_U64, v, {NULL, 0}};
     return k;
 }
-/** A key of type LLADD_DTABLE_BYTES, which refers to the caller's bytes. */
+/** Returns a key of type LLADD_DTABLE_BYTES, which refers to the caller's bytes. */
 static inline struct lladd_dtable_key lladd_dtable_bytes(const void *bytes, size_t len)
 {
     struct lladd_dtable_key k = {LLADD_DTABLE_BYTES, 0, {bytes, len}};
     return k;
 }
-/** A key of type LLADD_DTABLE_STRING, which refers to a NUL-terminated text; the key does not
- *  include the NUL. */
+/** Returns a key of type LLADD_DTABLE_STRING, which refers to a NUL-terminated text; the key does
+ *  not include the NUL. */
 LLADD_API struct lladd_dtable_key lladd_dtable_string(const char *text);
-/** A key of type LLADD_DTABLE_DOUBLE. -0.0 becomes 0.0. NaN becomes a key that every call refuses
- *  with LLADD_BAD_ARGUMENT. */
+/** Returns a key of type LLADD_DTABLE_DOUBLE. -0.0 becomes 0.0. NaN becomes a key that every call
+ *  refuses with LLADD_BAD_ARGUMENT. */
 LLADD_API struct lladd_dtable_key lladd_dtable_double(double v);
-/** The number from which a key of type LLADD_DTABLE_DOUBLE was made. */
+/** Returns the number from which a key of type LLADD_DTABLE_DOUBLE was made. */
 LLADD_API double lladd_dtable_as_double(const struct lladd_dtable_key *);
-/** "u32", "u64", "double", "string", "bytes"; NULL for any other number. */
+/** Returns "u32", "u64", "double", "string", "bytes"; NULL for any other number. */
 LLADD_API const char *lladd_dtable_type_name(enum lladd_dtable_type);
 
 /** A named order of byte strings, other than the order of unsigned bytes. A table built with a
@@ -109,19 +109,19 @@ struct lladd_dtable_value {
     enum lladd_dtable_state state;
     struct lladd_span bytes; /**< valid if the state is FOUND */
 };
-/** A value in the state FOUND, which refers to the caller's bytes. */
+/** Returns a value in the state FOUND, which refers to the caller's bytes. */
 static inline struct lladd_dtable_value lladd_dtable_value_of(const void *bytes, size_t len)
 {
     struct lladd_dtable_value v = {LLADD_DTABLE_FOUND, {bytes, len}};
     return v;
 }
-/** A tombstone. */
+/** Returns a tombstone. */
 static inline struct lladd_dtable_value lladd_dtable_tombstone(void)
 {
     struct lladd_dtable_value v = {LLADD_DTABLE_TOMBSTONE, {NULL, 0}};
     return v;
 }
-/** The longest value and the longest key of any table, in bytes. */
+/** The maximum lengths of a value and of a key in bytes, in any table. */
 #define LLADD_DTABLE_VALUE_MAX (UINT32_C(1) << 30)
 #define LLADD_DTABLE_KEY_MAX 2048u
 
@@ -172,24 +172,25 @@ LLADD_API int lladd_dtable_lookup(const struct lladd_dtable *, const struct llad
  *  allows. LLADD_NOT_FOUND if the key has no value. */
 LLADD_API int lladd_dtable_get(const struct lladd_dtable *, const struct lladd_dtable_key *,
                                void *buf, size_t size, size_t *len, struct lladd_error *);
-/** The interval that contains the key, or the first interval if `key` is NULL. Besides rows a table
- *  may have deleted ranges (range tombstones), which hide all rows of older tables in the range. A
- *  lookup of a key that has no row and is in a deleted range returns a tombstone; cursors do not
- *  show such tombstones. Intervals, deleted and not deleted, follow each other without a gap; two
- *  neighbouring intervals may both be deleted. The endpoints' bytes live until the two pins are
- *  used again or released. */
+/** Gets the interval that contains the key, or the first interval if `key` is NULL. Besides rows a
+ *  table may have deleted ranges (range tombstones), which hide all rows of older tables in the
+ *  range. A lookup of a key that has no row and is in a deleted range returns a tombstone; cursors
+ *  do not show such tombstones. Intervals, deleted and not deleted, follow each other without a
+ *  gap; two neighbouring intervals may both be deleted. The endpoints' bytes live until the two
+ *  pins are used again or released. */
 LLADD_API int lladd_dtable_interval_at(const struct lladd_dtable *, const struct lladd_dtable_key *,
                                        struct lladd_dtable_pin pins[2],
                                        struct lladd_dtable_interval *out, struct lladd_error *);
-/** The type of the table's keys. Any thread. */
+/** Returns the type of the table's keys. Any thread. */
 LLADD_API enum lladd_dtable_type lladd_dtable_key_type(const struct lladd_dtable *);
-/** The row at a place, if all layers support places (lladd_dtable_places). Places count from 0, in
- *  the order of the keys. A place may have no row: then the state is ABSENT. `key` and `value` may
- *  be NULL. LLADD_OUT_OF_RANGE beyond the last place, LLADD_BAD_STATE if rows have no places. */
+/** Gets the row at a place, if all layers support places (lladd_dtable_places). Places count from
+ *  0, in the order of the keys. A place may have no row: then the state is ABSENT. `key` and
+ *  `value` may be NULL. LLADD_OUT_OF_RANGE beyond the last place, LLADD_BAD_STATE if rows have no
+ *  places. */
 LLADD_API int lladd_dtable_at(const struct lladd_dtable *, uint64_t place,
                               struct lladd_dtable_pin *, struct lladd_dtable_key *key,
                               struct lladd_dtable_value *value, struct lladd_error *);
-/** True if the rows have places; *n gets the number of places. */
+/** Returns true if the rows have places; *n gets the number of places. */
 LLADD_API bool lladd_dtable_places(const struct lladd_dtable *, uint64_t *n);
 /** Closes the table. No cursor on it may be open, and no pin may hold a value of it. Closing an
  *  overlay does not close the tables it merges. */
@@ -228,8 +229,8 @@ LLADD_API int lladd_dtable_seek(struct lladd_dtable_cursor *, const struct lladd
 /** Moves to the row of the key, or to the last row before the key. */
 LLADD_API int lladd_dtable_seek_for_prev(struct lladd_dtable_cursor *,
                                          const struct lladd_dtable_key *, struct lladd_error *);
-/** The row at the cursor; `key` and `value` may be NULL. The bytes live until the cursor moves.
- *  LLADD_BAD_STATE if the cursor is at no row. */
+/** Gets the row at the cursor; `key` and `value` may be NULL. The bytes live until the cursor
+ *  moves. LLADD_BAD_STATE if the cursor is at no row. */
 LLADD_API int lladd_dtable_row(struct lladd_dtable_cursor *, struct lladd_dtable_key *key,
                                struct lladd_dtable_value *value, struct lladd_error *);
 
@@ -397,7 +398,7 @@ struct lladd_dtable_run_info {
                                            live as long as the table */
     uint64_t ranges;                  /**< number of deleted ranges */
 };
-/** Information on an open run; fills as much as out->struct_size says. LLADD_WRONG_TYPE if the
+/** Describes an open run; fills as much as out->struct_size says. LLADD_WRONG_TYPE if the
  *  table is not a run. */
 LLADD_API int lladd_dtable_run_info_get(const struct lladd_dtable *, struct lladd_dtable_run_info *,
                                         struct lladd_error *);

@@ -85,44 +85,45 @@ struct lladd_dtable_param {
     const char *about; /**< one line */
 };
 
-/** The configured boolean, or the parameter's default. Here and below, the name must be that of a
- *  parameter of the class. */
+/** Returns the configured boolean, or the parameter's default. Here and below, the name must be
+ *  that of a parameter of the class. */
 LLADD_API bool lladd_dtable_param_bool(const struct lladd_dtable_config *, const char *name);
-/** The configured integer, or the parameter's default. */
+/** Returns the configured integer, or the parameter's default. */
 LLADD_API int64_t lladd_dtable_param_int(const struct lladd_dtable_config *, const char *name);
-/** The configured bytes; false if they were not given. They live as long as the configuration. */
+/** Gets the configured bytes; returns false if they were not given. They live as long as the
+ *  configuration. */
 LLADD_API bool lladd_dtable_param_bytes(const struct lladd_dtable_config *, const char *name,
                                         struct lladd_span *out);
-/** The number of words in a parameter that is a list; 0 if it was not given. */
+/** Returns the number of words in a parameter that is a list; 0 if it was not given. */
 LLADD_API size_t lladd_dtable_param_words(const struct lladd_dtable_config *, const char *name);
-/** The i-th word of a list. The bytes live as long as the configuration. */
+/** Returns the i-th word of a list. The bytes live as long as the configuration. */
 LLADD_API struct lladd_span lladd_dtable_param_word(const struct lladd_dtable_config *,
                                                     const char *name, size_t i);
 /** Sets an integer parameter that was not given, so that the printed configuration contains the
  *  parameter. For `configure` and `accepts`. */
 LLADD_API void lladd_dtable_settle_int(struct lladd_dtable_config *, const char *name, int64_t);
-/** The layer below; NULL if the parameter was not given. */
+/** Returns the layer below; NULL if the parameter was not given. */
 LLADD_API struct lladd_dtable_config *lladd_dtable_param_child(const struct lladd_dtable_config *,
                                                                const char *name);
-/** The i-th layer of a list; NULL if the list is shorter. */
+/** Returns the i-th layer of a list; NULL if the list is shorter. */
 LLADD_API struct lladd_dtable_config *lladd_dtable_param_layer(const struct lladd_dtable_config *,
                                                                const char *name, size_t i);
-/** The capabilities that `configure` has set. */
+/** Returns the capabilities that `configure` has set. */
 LLADD_API const struct lladd_dtable_caps *lladd_dtable_caps_get(const struct lladd_dtable_config *);
 /** Sets the class's state in the configuration, for `configure`. The library frees it with
  *  lladd_mem_free when it frees the configuration. */
 LLADD_API void lladd_dtable_config_state_set(struct lladd_dtable_config *, void *state);
-/** The state set with lladd_dtable_config_state_set; NULL: none. */
+/** Returns the state set with lladd_dtable_config_state_set; NULL: none. */
 LLADD_API void *lladd_dtable_config_state(const struct lladd_dtable_config *);
-/** True when the whole configuration has been checked. From then on threads share the
+/** Returns true when the whole configuration has been checked. From then on threads share the
  *  configuration, and it must not change. */
 LLADD_API bool lladd_dtable_config_done(const struct lladd_dtable_config *);
-/** 0 if the layer and the layers below it could store the value, else LLADD_DTABLE_REJECT. A class
- *  calls it in `configure`, to test whether the layer below can store the class's placeholder
- *  values. */
+/** Returns 0 if the layer and the layers below it could store the value, else LLADD_DTABLE_REJECT.
+ *  A class calls it in `configure`, to test whether the layer below can store the class's
+ *  placeholder values. */
 LLADD_API int lladd_dtable_accepts(struct lladd_dtable_config *, const struct lladd_dtable_value *,
                                    struct lladd_error *);
-/** The handle of the configuration, for lladd_mem_alloc. */
+/** Returns the handle of the configuration, for lladd_mem_alloc. */
 LLADD_API struct lladd_db *lladd_dtable_config_db(const struct lladd_dtable_config *);
 
 /* ---- the order of keys ----------------------------------------------------------------------- */
@@ -139,8 +140,8 @@ struct lladd_dtable_order {
 LLADD_API int lladd_dtable_order_of(struct lladd_db *, enum lladd_dtable_type,
                                     const char *comparator, struct lladd_dtable_order *out,
                                     struct lladd_error *);
-/** 0 if the key can be in a table with this order; else LLADD_WRONG_TYPE, LLADD_BAD_ARGUMENT or
- *  LLADD_TOO_LARGE. */
+/** Returns 0 if the key can be in a table with this order; else LLADD_WRONG_TYPE,
+ *  LLADD_BAD_ARGUMENT or LLADD_TOO_LARGE. */
 LLADD_API int lladd_dtable_check_key(const struct lladd_dtable_order *,
                                      const struct lladd_dtable_key *, struct lladd_error *);
 /** Compares the bytes of two keys of the order's type: returns a negative number, 0, or a positive
@@ -156,8 +157,8 @@ static inline int lladd_dtable_compare(const struct lladd_dtable_order *o,
         return lladd_dtable_compare_bytes(o, a->bytes, b->bytes);
     return a->number < b->number ? -1 : a->number > b->number;
 }
-/** The prefix of a key: a number key itself, else the first bytes of the key as a number; 0 with a
- *  comparator. A smaller key never has a larger prefix. */
+/** Returns the prefix of a key: a number key itself, else the first bytes of the key as a number; 0
+ *  with a comparator. A smaller key never has a larger prefix. */
 static inline uint64_t lladd_dtable_prefix(const struct lladd_dtable_order *o,
                                            const struct lladd_dtable_key *key)
 {
@@ -181,7 +182,7 @@ struct lladd_dtable_key_range {
     { \
         UINT64_MAX, UINT64_MAX \
     }
-/** False if no key of the table has the prefix. Any thread. */
+/** Returns false if no key of the table has the prefix. Any thread. */
 static inline bool lladd_dtable_key_range_has(const struct lladd_dtable_key_range *f,
                                               uint64_t prefix)
 {
@@ -197,8 +198,8 @@ static inline void lladd_dtable_key_range_widen(struct lladd_dtable_key_range *f
     if (UINT64_MAX - prefix < lladd_atomic_load64(&f->over))
         lladd_atomic_store64(&f->over, UINT64_MAX - prefix);
 }
-/** A hash of a key. Keys that compare equal have equal hashes, and the hash does not depend on the
- *  machine. */
+/** Returns a hash of a key. Keys that compare equal have equal hashes, and the hash does not depend
+ *  on the machine. */
 LLADD_API uint64_t lladd_dtable_hash(const struct lladd_dtable_order *,
                                      const struct lladd_dtable_key *);
 
@@ -227,10 +228,10 @@ struct lladd_dtable_builder {
     bool begun_, packed_;
 };
 
-/** The builder of a layer below. */
+/** Returns the builder of a layer below. */
 LLADD_API struct lladd_dtable_builder *lladd_dtable_builder_child(struct lladd_dtable_builder *,
                                                                   const char *name);
-/** The builder of the i-th layer of a list. */
+/** Returns the builder of the i-th layer of a list. */
 LLADD_API struct lladd_dtable_builder *lladd_dtable_builder_layer(struct lladd_dtable_builder *,
                                                                   const char *name, size_t i);
 /** Adds a row to a layer below: 0, LLADD_DTABLE_REJECT or an error. */
@@ -243,9 +244,9 @@ struct lladd_dtable_writer;
  *  the layer. */
 LLADD_API int lladd_dtable_stream(struct lladd_dtable_builder *, const char *name,
                                   struct lladd_dtable_writer **out);
-/** Bytes of contents in a block. */
+/** Returns the number of bytes of contents in a block. */
 LLADD_API uint32_t lladd_dtable_block_size(const struct lladd_dtable_builder *);
-/** Bytes written so far, including padding: the offset of the next byte. */
+/** Returns the number of bytes written so far, including padding: the offset of the next byte. */
 LLADD_API uint64_t lladd_dtable_written(const struct lladd_dtable_writer *);
 /** Appends bytes. */
 LLADD_API int lladd_dtable_write(struct lladd_dtable_writer *, const void *bytes, size_t len);
@@ -284,10 +285,10 @@ struct lladd_dtable {
     bool opened_, packed_;
 };
 
-/** The reader of a layer below; NULL if there is no layer of that name. */
+/** Returns the reader of a layer below; NULL if there is no layer of that name. */
 LLADD_API struct lladd_dtable *lladd_dtable_child(const struct lladd_dtable *, const char *name);
 
-/** The reader of the i-th layer of a list; NULL if the list is shorter. */
+/** Returns the reader of the i-th layer of a list; NULL if the list is shorter. */
 LLADD_API struct lladd_dtable *lladd_dtable_layer(const struct lladd_dtable *, const char *name,
                                                   size_t i);
 
@@ -298,11 +299,11 @@ struct lladd_dtable_source;
 LLADD_API int lladd_dtable_source_open(const struct lladd_dtable *, const char *name,
                                        const struct lladd_dtable_source **out,
                                        struct lladd_error *);
-/** Bytes of the stream. */
+/** Returns the length of the stream in bytes. */
 LLADD_API uint64_t lladd_dtable_source_size(const struct lladd_dtable_source *);
-/** Bytes of the stream in one block, without the block's header. */
+/** Returns the number of bytes of the stream in one block, without the block's header. */
 LLADD_API uint32_t lladd_dtable_source_block(const struct lladd_dtable_source *);
-/** The number of blocks of the stream. */
+/** Returns the number of blocks of the stream. */
 LLADD_API uint64_t lladd_dtable_source_blocks(const struct lladd_dtable_source *);
 /** Pins a block in memory, without a copy. All its bytes, and eight bytes after its end, may be
  *  read. A pin holds two blocks (`which` is 0 or 1), each until the next call with the same
@@ -315,8 +316,8 @@ LLADD_API int lladd_dtable_block(struct lladd_dtable_pin *, int which,
 LLADD_API int lladd_dtable_read(struct lladd_dtable_pin *, int which,
                                 const struct lladd_dtable_source *, uint64_t at, size_t len,
                                 const unsigned char **out, struct lladd_error *);
-/** The i-th cell of a stream of cells of `cell` bytes; pinned as by lladd_dtable_block. *out is
- *  NULL after an error. */
+/** Gets the i-th cell of a stream of cells of `cell` bytes; pinned as by lladd_dtable_block. *out
+ *  is NULL after an error. */
 static inline int lladd_dtable_cell(struct lladd_dtable_pin *pin, int which,
                                     const struct lladd_dtable_source *s, uint32_t block_size,
                                     uint32_t cell, uint64_t i, const unsigned char **out,
@@ -330,7 +331,7 @@ static inline int lladd_dtable_cell(struct lladd_dtable_pin *pin, int which,
     *out = rc ? NULL : bytes + (i - block * per) * cell;
     return rc;
 }
-/** Access to the cells of a stream that computes the block of a cell without a division. */
+/** Used to access the cells of a stream: the block of a cell is found without a division. */
 struct lladd_dtable_cells {
     const struct lladd_dtable_source *in;
     uint32_t cell, per; /**< bytes of a cell, number of cells in a block */
@@ -344,7 +345,7 @@ static inline struct lladd_dtable_cells lladd_dtable_cells_of(const struct lladd
     struct lladd_dtable_cells c = {in, cell, per, UINT64_MAX / per + 1};
     return c;
 }
-/** The i-th cell: as lladd_dtable_cell. */
+/** Gets the i-th cell, as lladd_dtable_cell does. */
 static inline int lladd_dtable_cells_at(struct lladd_dtable_pin *pin, int which,
                                         const struct lladd_dtable_cells *c, uint64_t i,
                                         const unsigned char **out, struct lladd_error *err)
@@ -370,9 +371,9 @@ LLADD_API int lladd_dtable_load(struct lladd_dtable *, const struct lladd_dtable
  *  stream. The memory counts as memory of the block cache. Call it in `open`. NULL: out of
  *  memory. */
 LLADD_API void *lladd_dtable_keep(struct lladd_dtable *, size_t size);
-/** Memory for a value that a class computes. The memory lives as long as the pin holds it. It is
- *  never the memory that the previous call for the pin returned, so a value can be computed from
- *  the previous value. NULL: out of memory. */
+/** Returns memory for a value that a class computes. The memory lives as long as the pin holds it.
+ *  It is never the memory that the previous call for the pin returned, so a value can be computed
+ *  from the previous value. NULL: out of memory. */
 LLADD_API void *lladd_dtable_room(struct lladd_db *, struct lladd_dtable_pin *, size_t len);
 /** Reports that stored bytes are invalid: returns LLADD_CORRUPT_RUN, with a message that names the
  *  run and the layer. */
@@ -388,8 +389,8 @@ static inline int lladd_dtable_ask(const struct lladd_dtable *, const struct lla
 LLADD_API int lladd_dtable_copy(const struct lladd_dtable *, uint64_t place, size_t n,
                                 unsigned char *out, size_t room, size_t *width, size_t *got,
                                 struct lladd_error *);
-/** The first place with a key that is not before `key`, as a class's `find` returns it. A class
- *  over a base with places can then read the rows around the place (lladd_dtable_at). */
+/** Gets the first place with a key that is not before `key`, as a class's `find` returns it. A
+ *  class over a base with places can then read the rows around the place (lladd_dtable_at). */
 LLADD_API int lladd_dtable_find(const struct lladd_dtable *, const struct lladd_dtable_key *,
                                 struct lladd_dtable_pin *, uint64_t *place, bool *exact,
                                 struct lladd_error *);

@@ -131,7 +131,7 @@ enum {
  *  of the table. */
 LLADD_API int lladd_managed_alter(struct lladd_managed *, unsigned which,
                                   const struct lladd_managed_options *, struct lladd_error *);
-/** The present options with defaults filled in; fills as much as out->struct_size says.
+/** Gets the present options with defaults filled in; fills as much as out->struct_size says.
  *  Configurations are complete texts; NULL if no configuration was given. *strings holds all texts;
  *  free it with lladd_mem_free. */
 LLADD_API int lladd_managed_settings(struct lladd_managed *, struct lladd_managed_options *out,
@@ -170,11 +170,11 @@ LLADD_API int lladd_managed_lookup(struct lladd_txn *, struct lladd_managed *,
 LLADD_API int lladd_managed_get(struct lladd_txn *, struct lladd_managed *,
                                 const struct lladd_dtable_key *, void *buf, size_t size,
                                 size_t *len);
-/** The table as the transaction sees it: a dTable for lladd_dtable_lookup, cursors and batches, for
- *  the thread that uses the transaction. A cursor shows each row as the transaction sees the row
- *  when the cursor reaches it; so it also shows the transaction's writes since the cursor was
- *  opened. The table lives until the transaction has ended and the table's last cursor is closed;
- *  the caller does not close the table. */
+/** Gets the table as the transaction sees it: a dTable for lladd_dtable_lookup, cursors and
+ *  batches, for the thread that uses the transaction. A cursor shows each row as the transaction
+ *  sees the row when the cursor reaches it; so it also shows the transaction's writes since the
+ *  cursor was opened. The table lives until the transaction has ended and the table's last cursor
+ *  is closed; the caller does not close the table. */
 LLADD_API int lladd_managed_table(struct lladd_txn *, struct lladd_managed *,
                                   const struct lladd_dtable **out);
 

@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-/** Most columns in a row. */
+/** The maximum number of columns in a row. */
 #define LLADD_DTABLE_COLUMNS_MAX 1024u
 
 /** *out gets the length of the packed row. LLADD_TOO_LARGE for more than LLADD_DTABLE_COLUMNS_MAX
@@ -35,11 +35,11 @@ LLADD_API int lladd_dtable_row_size(const struct lladd_dtable_value *columns, si
                                     struct lladd_error *);
 /** Packs columns that lladd_dtable_row_size has accepted; `out` has the length it returned. */
 LLADD_API void lladd_dtable_row_pack(const struct lladd_dtable_value *columns, size_t n, void *out);
-/** Is the span a valid packed row? *n (nullable) gets the number of columns in the row; columns
- *  from *n on have no value. */
+/** Returns true if the span is a valid packed row. *n (nullable) gets the number of columns in the
+ *  row; columns from *n on have no value. */
 LLADD_API bool lladd_dtable_row_check(struct lladd_span row, size_t *n);
-/** The value of a column; *out refers to the bytes of `row`, or is ABSENT. False if the span is not
- *  a packed row; the call checks only the bytes that it needs. */
+/** Gets the value of a column; *out refers to the bytes of `row`, or is ABSENT. False if the
+ *  span is not a packed row; the call checks only the bytes that it needs. */
 LLADD_API bool lladd_dtable_row_column(struct lladd_span row, uint32_t column,
                                        struct lladd_dtable_value *out);
 

@@ -58,11 +58,11 @@ LLADD_API int lladd_error_set_at(struct lladd_error *err, const char *source, in
                                  const char *fmt, ...) LLADD_PRINTF(5, 6);
 #define lladd_error_set(err, ...) lladd_error_set_at(err, __FILE__, __LINE__, __VA_ARGS__)
 
-/** "LLADD_NO_SPACE" for -402; "LLADD_OK" for 0; NULL for a number that is not a code. */
+/** Returns "LLADD_NO_SPACE" for -402; "LLADD_OK" for 0; NULL for a number that is not a code. */
 LLADD_API const char *lladd_code_name(int code);
-/** The table's one-line text for a code; NULL for a number that is not a code. */
+/** Returns the table's one-line text for a code; NULL for a number that is not a code. */
 LLADD_API const char *lladd_code_text(int code);
-/** The root of a code, which says what the caller should do. */
+/** Returns the root of a code, which says what the caller should do. */
 LLADD_API enum lladd_root lladd_code_root(int code);
 
 #ifdef __cplusplus

@@ -21,18 +21,18 @@ struct lladd_db;
 
 /* ---- the handle ---------------------------------------------------------------------------- */
 
-/** 0, or LLADD_FORKED in a process that did not open the handle. If a function of an extension
- *  neither uses a transaction nor reads a page, it makes this call before it takes a mutex. Any
- *  thread. */
+/** Returns 0, or LLADD_FORKED in a process that did not open the handle. If a function of an
+ *  extension neither uses a transaction nor reads a page, it makes this call before it takes a
+ *  mutex. Any thread. */
 LLADD_API int lladd_check_process(const struct lladd_db *, struct lladd_error *);
-/** A word that is 1 while the handle is not poisoned, in the process that opened the handle. While
- *  the word is 1, lladd_check_process need not be called. Read the word with lladd_atomic_load32;
- *  it lives as long as the handle. NULL if the handle has no such word, for example a handle
- *  without threads. */
+/** Returns the address of a word that is 1 while the handle is not poisoned, in the process that
+ *  opened the handle. While the word is 1, lladd_check_process need not be called. Read the word
+ *  with lladd_atomic_load32; it lives as long as the handle. NULL if the handle has no such word,
+ *  for example a handle without threads. */
 LLADD_API const uint32_t *lladd_db_alive(const struct lladd_db *);
 
-/** The state that the extension's `attach` returned; NULL if the extension is not registered with
- *  this handle. */
+/** Returns the state that the extension's `attach` returned; NULL if the extension is not
+ *  registered with this handle. */
 LLADD_API void *lladd_extension_state(struct lladd_db *, const struct lladd_extension *);
 /** Allocates memory with the handle's allocator, not zeroed; NULL: out of memory. Any thread may
  *  call lladd_mem_alloc, lladd_mem_resize and lladd_mem_free. */
@@ -42,26 +42,26 @@ LLADD_API void *lladd_mem_alloc(struct lladd_db *, size_t);
 LLADD_API void *lladd_mem_resize(struct lladd_db *, void *, size_t);
 /** Frees memory of lladd_mem_alloc; NULL does nothing. */
 LLADD_API void lladd_mem_free(struct lladd_db *, void *);
-/** The environment's monotonic clock, in nanoseconds. */
+/** Returns the environment's monotonic clock, in nanoseconds. */
 LLADD_API uint64_t lladd_now_ns(struct lladd_db *);
 /** Fills `buf` with unpredictable bytes (in the simulator: derived from its seed). 0 or a negative
  *  errno. */
 LLADD_API int lladd_random_bytes(struct lladd_db *, void *buf, size_t len);
-/** The id of a registered operation; version 0 matches any version. LLADD_NOT_FOUND if no such
+/** Gets the id of a registered operation; version 0 matches any version. LLADD_NOT_FOUND if no such
  *  operation is registered. */
 LLADD_API int lladd_op_lookup(struct lladd_db *, const char *name, uint32_t version,
                               lladd_op_id *out);
-/** The descriptor of a registered operation, for tools that call its callbacks directly; version 0
- *  matches any version. NULL if no such operation is registered. */
+/** Returns the descriptor of a registered operation, for tools that call its callbacks directly;
+ *  version 0 matches any version. NULL if no such operation is registered. */
 LLADD_API const struct lladd_op *lladd_op_descriptor(struct lladd_db *, const char *name,
                                                      uint32_t version);
-/** The page type registered under a name; NULL if no page type has the name. */
+/** Returns the page type registered under a name; NULL if no page type has the name. */
 LLADD_API const struct lladd_page_type *lladd_page_type_descriptor(struct lladd_db *,
                                                                    const char *name);
-/** The number of losers that are still to be rolled back after an open with LLADD_RECOVER_INSTANT.
- *  The rollback of a loser may need the pages, slots and space that the loser had freed. An
- *  extension that keeps a list of free space in memory must therefore not allocate from the list
- *  until the result is 0. Any thread, under any latch. */
+/** Returns the number of losers that are still to be rolled back after an open with
+ *  LLADD_RECOVER_INSTANT. The rollback of a loser may need the pages, slots and space that the
+ *  loser had freed. An extension that keeps a list of free space in memory must therefore not
+ *  allocate from the list until the result is 0. Any thread, under any latch. */
 LLADD_API uint64_t lladd_losers_left(struct lladd_db *);
 
 /* ---- the transaction ----------------------------------------------------------------------- */
@@ -71,9 +71,9 @@ struct lladd_use {
     struct lladd_txn *txn;
 };
 /** @endcond */
-/** The body of LLADD_USE. Returns 0, also for NULL; or LLADD_TAKEN; or, in a process that did not
- *  open the handle, LLADD_FORKED (not checked for a handle opened with LLADD_OPT_NO_THREADS:
- *  docs/threads.md). */
+/** Begins a use of the transaction, for LLADD_USE. Returns 0, also for NULL; or LLADD_TAKEN; or, in
+ *  a process that did not open the handle, LLADD_FORKED (not checked for a handle opened with
+ *  LLADD_OPT_NO_THREADS: docs/threads.md). */
 LLADD_API int lladd_use_begin(struct lladd_txn *, struct lladd_use *);
 /** Ends the use; LLADD_USE calls it when the function returns. */
 LLADD_API void lladd_use_end(struct lladd_use *);
@@ -88,14 +88,14 @@ LLADD_API void lladd_use_end(struct lladd_use *);
         if (lladd_use_rc_) \
             return lladd_use_rc_; \
     } while (0)
-/** Is a thread waiting in lladd_txn_take with `stop` set? A function that waits for another
- *  transaction must check this regularly. */
+/** Returns true if a thread waits in lladd_txn_take with `stop` set. A function that waits for
+ *  another transaction must check this regularly. */
 LLADD_API bool lladd_txn_stopped(const struct lladd_txn *);
 
 /** Sets a participant's state for the transaction. LLADD_EXISTS if the participant has already
  *  joined. */
 LLADD_API int lladd_txn_join(struct lladd_txn *, const struct lladd_participant *, void *state);
-/** The state set with lladd_txn_join; NULL if the participant has not joined. */
+/** Returns the state set with lladd_txn_join; NULL if the participant has not joined. */
 LLADD_API void *lladd_txn_joined(const struct lladd_txn *, const struct lladd_participant *);
 
 /** The present state of a transaction. */
@@ -139,9 +139,10 @@ LLADD_API int lladd_log_decode(struct lladd_db *, const void *record, size_t len
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-/** The device that has the database's files: lladd_options.device, or the handle's own device for
- *  the directory. The handle owns the device until lladd_close. Use it for reading, for example for
- *  a backup; an extension writes only to files of its own, in files/ (docs/disk-format.md). */
+/** Returns the device that has the database's files: lladd_options.device, or the handle's own
+ *  device for the directory. The handle owns the device until lladd_close. Use it for reading, for
+ *  example for a backup; an extension writes only to files of its own, in files/
+ *  (docs/disk-format.md). */
 LLADD_API struct lladd_device *lladd_db_device(const struct lladd_db *);
 
 /* ---- pages and updates --------------------------------------------------------------------- */
@@ -158,15 +159,17 @@ LLADD_API int lladd_page_fix(struct lladd_db *, lladd_pageno, enum lladd_latch,
                              struct lladd_page **out, struct lladd_error *);
 /** Releases a fixed page; `latch` is the mode in which it was fixed. */
 LLADD_API void lladd_page_unfix(struct lladd_db *, struct lladd_page *, enum lladd_latch);
-/** The bytes of a fixed page; valid until it is unfixed. */
+/** Returns the bytes of a fixed page; valid until it is unfixed. */
 LLADD_API struct lladd_view lladd_page_view(const struct lladd_page *);
-/** The version number of a page that the caller holds. Each change gives the page a number that it
- *  has not had before, also if the page is freed and formatted again. A reader that releases the
- *  page can later check whether the page has changed. Operations must not use the number (OP-2). */
+/** Returns the version number of a page that the caller holds. Each change gives the page a number
+ *  that it has not had before, also if the page is freed and formatted again. A reader that
+ *  releases the page can later check whether the page has changed. Operations must not use the
+ *  number (OP-2). */
 LLADD_API uint64_t lladd_page_version(const struct lladd_page *);
-/** True if the view has the page type of this name. */
+/** Returns true if the view has the page type of this name. */
 LLADD_API bool lladd_page_is(struct lladd_db *, struct lladd_view, const char *page_type);
-/** The number that the database has given to a page type; 0 if the page type has none yet. */
+/** Returns the number that the database has given to a page type; 0 if the page type has none
+ *  yet. */
 LLADD_API uint16_t lladd_page_type_number(struct lladd_db *, const char *page_type);
 /** Announces to the device that n pages will be read soon; omits pages that are in the cache. Does
  *  not wait. */
@@ -184,9 +187,9 @@ LLADD_API void lladd_prefetch_lines(struct lladd_db *, lladd_pageno, uint32_t of
  *  for log space or a checkpoint, which may in turn wait for that page. */
 LLADD_API int lladd_update(struct lladd_txn *, lladd_op_id, lladd_pageno, const void *args,
                            size_t len);
-/** As lladd_update, on a page that the caller holds exclusively. Never waits for log space: reserve
- *  the space with lladd_log_credit before you fix the page. LLADD_BAD_STATE if no log space was
- *  reserved, or if the page is held shared; then nothing has changed. */
+/** Does the same as lladd_update, on a page that the caller holds exclusively. Never waits for log
+ *  space: reserve the space with lladd_log_credit before you fix the page. LLADD_BAD_STATE if no
+ *  log space was reserved, or if the page is held shared; then nothing has changed. */
 LLADD_API int lladd_update_page(struct lladd_txn *, lladd_op_id, struct lladd_page *held,
                                 const void *args, size_t len);
 /** Reserves log space (credit) for `count` records of the operation. Afterwards the transaction has
@@ -215,16 +218,17 @@ LLADD_API int lladd_log_credit(struct lladd_txn *, lladd_op_id, unsigned count);
  *  images. */
 #define LLADD_PAGE_IMAGE (UINT32_MAX - 1)
 
-/** `count` records for which to reserve log space. op LLADD_NO_OP: the records that end nested top
- *  actions without logical undo; LLADD_PAGE_IMAGE: images of `count` pages. */
+/** States for which records log space is to be reserved: for `count` records of the operation `op`.
+ *  If `op` is LLADD_NO_OP: for the records that end `count` nested top actions without logical
+ *  undo. If `op` is LLADD_PAGE_IMAGE: for the images of `count` pages. */
 struct lladd_log_need {
     lladd_op_id op;
     unsigned count;
 };
-/** Most needs in one call of lladd_log_credit_all. */
+/** The maximum number of needs in one call of lladd_log_credit_all. */
 #define LLADD_LOG_NEEDS_MAX 8u
-/** As lladd_log_credit, for the records of all `n` needs together, at most LLADD_LOG_NEEDS_MAX. Use
- *  it for changes of several pages with several operations. */
+/** Does the same as lladd_log_credit, for the records of all `n` needs together, at most
+ *  LLADD_LOG_NEEDS_MAX. Use it for changes of several pages with several operations. */
 LLADD_API int lladd_log_credit_all(struct lladd_txn *, const struct lladd_log_need *, unsigned n);
 
 /** A nested top action. Between begin and end, changes of several pages are undone physically;
@@ -247,13 +251,13 @@ LLADD_API int lladd_nta_end(struct lladd_txn *, struct lladd_action *, lladd_op_
 /** Undoes the innermost top action physically and closes it. */
 LLADD_API int lladd_nta_abort(struct lladd_txn *, struct lladd_action *);
 
-/** A mechanism of the LLADD paper (section 2.4) that is cheaper than a nested top action: first log
- *  the logical inverse as an undo-only record, then make redo-only updates. The data must be
- *  consistent after each of these updates. The operation's compensate must be idempotent and
- *  restartable (OP-5). */
+/** Logs only the undo of an operation: a mechanism of the LLADD paper (section 2.4) that is cheaper
+ *  than a nested top action. First log the logical inverse with this call, then make updates with
+ *  lladd_log_redo_only. The data must be consistent after each of these updates. The operation's
+ *  `compensate` must be idempotent and restartable (OP-5). */
 LLADD_API int lladd_log_undo_only(struct lladd_txn *, lladd_op_id, const void *undo, size_t len);
-/** As lladd_update, but without undo, whatever the operation's undo kind: the undo bytes are not
- *  logged. */
+/** Does the same as lladd_update, but without undo, whatever the operation's undo kind: the undo
+ *  bytes are not logged. */
 LLADD_API int lladd_log_redo_only(struct lladd_txn *, lladd_op_id, lladd_pageno, const void *args,
                                   size_t len);
 
@@ -272,8 +276,8 @@ LLADD_API int lladd_log_object(struct lladd_txn *, const struct lladd_object_cla
                                struct lladd_token *, lladd_lsn *lsn);
 /** States that the logged change is now in memory. */
 LLADD_API void lladd_object_applied(struct lladd_txn *, struct lladd_token *);
-/** Most redo plus undo bytes that lladd_log_object accepts; depends on
- *  lladd_options.log_ring_bytes. */
+/** Returns the maximum number of bytes, redo plus undo, that lladd_log_object accepts. The number
+ *  depends on lladd_options.log_ring_bytes. */
 LLADD_API size_t lladd_log_object_max(struct lladd_db *);
 /** Logs tagged bytes without redo or undo, for readers of the log. The tag gets a number in the
  *  log's catalogue, like an operation's name. *lsn (nullable) gets the record's LSN. */

@@ -105,9 +105,9 @@ LLADD_API int lladd_hash_create_open(struct lladd_txn *, const struct lladd_hash
                                      unsigned flags, lladd_pageno *root, struct lladd_hash **out);
 /** Closes the handle; NULL does nothing. No other thread may be using it. */
 LLADD_API void lladd_hash_close(struct lladd_hash *);
-/** Bytes of every key; 0: keys of any length. */
+/** Returns the length of every key in bytes; 0: keys have any length. */
 LLADD_API uint32_t lladd_hash_key_size(const struct lladd_hash *);
-/** Bytes of every value; 0: values of any length. */
+/** Returns the length of every value in bytes; 0: values have any length. */
 LLADD_API uint32_t lladd_hash_value_size(const struct lladd_hash *);
 
 /* Errors of the calls below. LLADD_KEY_SIZE: a key or value does not have the table's fixed length.
@@ -134,7 +134,7 @@ LLADD_API int lladd_hash_insert_many(struct lladd_txn *, struct lladd_hash *,
 /** Sets the value of a key; inserts the key if the table does not have it. */
 LLADD_API int lladd_hash_put(struct lladd_txn *, struct lladd_hash *, const void *key,
                              size_t key_len, const void *value, size_t value_len);
-/** As lladd_hash_put. *replaced: whether the key had a value before. */
+/** Does the same as lladd_hash_put. *replaced: whether the key had a value before. */
 LLADD_API int lladd_hash_put_report(struct lladd_txn *, struct lladd_hash *, const void *key,
                                     size_t key_len, const void *value, size_t value_len,
                                     bool *replaced);
@@ -176,7 +176,8 @@ struct lladd_hash_query {
  *  Returns 0 if each query's rc is 0 or LLADD_NOT_FOUND; otherwise the first other rc. */
 LLADD_API int lladd_hash_get_many(struct lladd_hash *, struct lladd_hash_query *, size_t n,
                                   struct lladd_error *);
-/** The number of keys, including uncommitted insertions. Reads the first page of every bucket. */
+/** Gets the number of keys, including uncommitted insertions. Reads the first page of every
+ *  bucket. */
 LLADD_API int lladd_hash_count(struct lladd_hash *, uint64_t *out, struct lladd_error *);
 
 /** Returns true, the table's root page and the key if the log record describes a change that is
@@ -195,7 +196,7 @@ struct lladd_hash_cursor {
     unsigned char *buffer;
     size_t size;
 };
-/** The next element; the spans live until the walk's next call. LLADD_END after the last
+/** Gets the next element; the spans live until the walk's next call. LLADD_END after the last
  *  element. */
 LLADD_API int lladd_hash_cursor_next(struct lladd_hash *, struct lladd_hash_cursor *,
                                      struct lladd_span *key, struct lladd_span *value,
@@ -211,12 +212,12 @@ LLADD_API int lladd_hash_cursor_skip(struct lladd_hash *, struct lladd_hash_curs
 /** Ends the walk and frees its memory. Needed after each walk, also after an error. */
 LLADD_API void lladd_hash_cursor_close(struct lladd_hash *, struct lladd_hash_cursor *);
 
-/** Sizes and counts of a table; approximate if other threads change the table meanwhile. */
+/** Sizes and counts of a table; they are approximate if other threads change it meanwhile. */
 struct lladd_hash_stats {
     size_t struct_size;
     uint64_t elements, buckets, pages, overflow_pages, ghosts, blobs;
     uint64_t splits, merges; /**< since the database was opened */
-    uint32_t longest_chain;  /**< pages of the bucket with the most pages */
+    uint32_t longest_chain;  /**< the maximum number of pages of a bucket */
 };
 /** Fills as much as out->struct_size says. Reads every bucket. */
 LLADD_API int lladd_hash_stats_get(struct lladd_hash *, struct lladd_hash_stats *,

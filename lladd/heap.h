@@ -29,7 +29,7 @@ extern "C" {
 
 struct lladd_heap;
 
-/** Longest record a heap stores: 4024 bytes with pages of 4 KiB. */
+/** Returns the maximum length of a record: 4024 bytes with pages of 4 KiB. */
 LLADD_API uint32_t lladd_heap_max(uint32_t page_size);
 /** Creates an empty heap in the transaction; *root is its root page. */
 LLADD_API int lladd_heap_create(struct lladd_txn *, lladd_pageno *root);
@@ -84,7 +84,7 @@ struct lladd_heap_cursor {
 };
 /** Begins a walk; cannot fail, and reads nothing. */
 LLADD_API void lladd_heap_cursor_open(struct lladd_heap *, struct lladd_heap_cursor *);
-/** The next record; its bytes live until the cursor's next call. LLADD_END after the last
+/** Gets the next record; its bytes live until the cursor's next call. LLADD_END after the last
  *  record. */
 LLADD_API int lladd_heap_cursor_next(struct lladd_heap_cursor *, struct lladd_rid *,
                                      struct lladd_record *, struct lladd_error *);

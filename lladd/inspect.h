@@ -31,10 +31,10 @@ struct lladd_structure;
 struct lladd_inspect;
 
 /** Reads the control block, the catalogue and the log from the last checkpoint on. Of `options`
- *  (nullable), only the members device, allocator, world, registry, progress and recovery_bytes are
- *  used. For registered page types and operations, the view calls their callbacks `describe` and
- *  `check`; all others are described by the layouts in the log. `progress` is called in the phase
- *  LLADD_PHASE_ANALYSIS.
+ *  (nullable), the call uses only the members `device`, `allocator`, `world`, `registry`,
+ *  `progress` and `recovery_bytes`. The view calls the callbacks `describe` and `check` of
+ *  registered page types and operations; all others are described according to the layouts in the
+ *  log. `progress` is called in the phase LLADD_PHASE_ANALYSIS.
  *
  *  `recovery_bytes` (default 32 MiB) bounds the memory for the index of changed pages: if the log
  *  changes more pages than fit, the log is read several times. In addition a view takes a few
@@ -92,8 +92,8 @@ struct lladd_inspect_info {
     uint64_t analysis_records;         /**< records from the checkpoint to the log's end */
     uint64_t redo_records, redo_bytes; /**< log from the redo start to the log's end; 0 after a
                                             clean close */
-    uint64_t redo_page_records;        /**< those of redo_records that change pages */
-    uint64_t redo_pages;               /**< number of different pages in redo_page_records */
+    uint64_t redo_page_records;        /**< number of those of `redo_records` that change pages */
+    uint64_t redo_pages;               /**< number of different pages that these records change */
     uint64_t commits;                  /**< commits from the checkpoint to the log's end */
     uint64_t losers;                   /**< transactions that the next open would roll back */
     uint64_t in_doubt;                 /**< prepared transactions */
@@ -162,9 +162,9 @@ struct lladd_inspect_name {
     const char *page_type; /**< page type of an operation; NULL: none */
 };
 typedef int lladd_inspect_name_fn(void *ctx, const struct lladd_inspect_name *);
-/** Calls fn for every name of the catalogue, by number. */
+/** Calls fn for every name of the catalogue, in the order of the names' numbers. */
 LLADD_API int lladd_inspect_names(struct lladd_inspect *, lladd_inspect_name_fn *, void *ctx);
-/** The kind as text ("operation"), a static string. */
+/** Returns the kind as text, for example "operation"; a static string. */
 LLADD_API const char *lladd_name_kind_text(enum lladd_name_kind);
 
 /* ---- the log -------------------------------------------------------------------------------- */
@@ -180,7 +180,7 @@ enum lladd_record_flag {
 /** A record. Its spans live until the callback returns. */
 struct lladd_inspect_record {
     struct lladd_log_entry entry;
-    uint32_t size;   /**< bytes of log it takes */
+    uint32_t size;   /**< number of bytes of log that the record takes */
     uint32_t number; /**< number of the operation, class or tag in the catalogue; 0: none */
     unsigned flags;  /**< enum lladd_record_flag */
     /** Layouts of the spans, from the operation or from the library's own record kind. NULL: no
@@ -199,8 +199,8 @@ LLADD_API int lladd_inspect_log(struct lladd_inspect *, lladd_lsn from, lladd_in
  *  `failed` of the sink. */
 LLADD_API void lladd_inspect_describe(struct lladd_inspect *, const struct lladd_inspect_record *,
                                       struct lladd_sink *);
-/** The file that holds the byte at an LSN, and the byte's offset in that file; false if no file
- *  holds it. `name` gets at most 31 characters. */
+/** Gets the file that holds the byte at an LSN, and the byte's offset in that file; returns
+ *  false if no file holds it. `name` gets at most 31 characters. */
 LLADD_API bool lladd_inspect_place(struct lladd_inspect *, lladd_lsn, char name[32],
                                    uint64_t *offset);
 
@@ -283,9 +283,10 @@ LLADD_API int lladd_structure_find(struct lladd_db *, const char *root, struct l
 
 /* ---- plug-ins ------------------------------------------------------------------------------- */
 
-/** The function that a shared object given to the `lladd` command with --ops exports under the name
- *  LLADD_PLUGIN_SYMBOL. It returns a NULL-terminated array of extensions, which are registered in
- *  that order. The shared object need not link with the library: the command exports the library's
+/** The type of a plug-in's function. A plug-in is a shared object that is given to the `lladd`
+ *  command with --ops. It exports the function under the name LLADD_PLUGIN_SYMBOL. The function
+ *  returns an array of extensions that ends with NULL; the command registers them in the order of
+ *  the array. The plug-in need not link with the library, because the command exports the library's
  *  functions. */
 typedef const struct lladd_extension *const *lladd_plugin_fn(void);
 #define LLADD_PLUGIN_SYMBOL "lladd_plugin"

@@ -40,8 +40,8 @@ extern "C" {
 
 #define LLADD_JOURNAL_NAME_MAX 255u /**< bytes of a tag's name */
 #define LLADD_JOURNAL_OWNER_MAX 63u /**< bytes of the name of a tag's owner */
-/** Most bytes that a record has besides its entry. So an entry of lladd_log_object_max() -
- *  LLADD_JOURNAL_HEAD_MAX bytes always fits into a record. */
+/** The maximum number of bytes that a record has besides its entry. So an entry of
+ *  lladd_log_object_max() - LLADD_JOURNAL_HEAD_MAX bytes always fits into a record. */
 #define LLADD_JOURNAL_HEAD_MAX 21u
 
 /** Registers the journal, before lladd_open. The journal may be registered several times. A
@@ -84,8 +84,8 @@ LLADD_API int lladd_journal_discard(struct lladd_txn *, uint64_t tag, lladd_lsn 
  *  Afterwards the transaction cannot be prepared (LLADD_BAD_STATE). LLADD_BAD_STATE also if this
  *  transaction has moved entries into `from`. */
 LLADD_API int lladd_journal_rollover(struct lladd_txn *, uint64_t from, uint64_t to);
-/** The newest commit with a live entry of the tag, for lladd_journal_discard; LSN 0 if the tag has
- *  no live entry. */
+/** Gets the newest commit with a live entry of the tag, for lladd_journal_discard; LSN 0 if the tag
+ *  has no live entry. */
 LLADD_API int lladd_journal_newest(struct lladd_db *, uint64_t tag, lladd_lsn *out,
                                    struct lladd_error *);
 
@@ -152,7 +152,7 @@ LLADD_API int lladd_journal_attach(struct lladd_db *, const struct lladd_journal
  *  any more. LLADD_BUSY while active transactions have entries of the tag, and while a checkpoint
  *  runs the owner's `digest`, so also inside `digest`. */
 LLADD_API int lladd_journal_detach(struct lladd_db *, uint64_t tag, struct lladd_error *);
-/** The address of the owner's state pointer for the transaction and tag; valid until the
+/** Gets the address of the owner's state pointer for the transaction and tag; valid until the
  *  transaction ends. */
 LLADD_API int lladd_journal_state(struct lladd_txn *, uint64_t tag, void ***state);
 

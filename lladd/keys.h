@@ -54,13 +54,13 @@ struct lladd_key_reader {
     /** @endcond */
 };
 
-/** An empty key in this buffer. */
+/** Returns an empty key in this buffer. */
 static inline struct lladd_key lladd_key_into(void *buf, size_t size)
 {
     struct lladd_key k = {(unsigned char *)buf, size, 0};
     return k;
 }
-/** Was the buffer long enough for all components? */
+/** Returns true if the buffer was long enough for all components. */
 static inline bool lladd_key_fits(const struct lladd_key *k)
 {
     return k->len <= k->size;
@@ -85,32 +85,32 @@ static inline void lladd_key_number_(struct lladd_key *k, uint64_t v, unsigned l
 }
 /** @endcond */
 
-/** Appends an unsigned number of 1, 2, 4 or 8 bytes. */
+/** Appends an unsigned number of 1 byte. */
 static inline void lladd_key_u8(struct lladd_key *k, uint8_t v)
 {
     lladd_key_number_(k, v, 1);
 }
-/** As lladd_key_u8. */
+/** Appends an unsigned number of 2 bytes. */
 static inline void lladd_key_u16(struct lladd_key *k, uint16_t v)
 {
     lladd_key_number_(k, v, 2);
 }
-/** As lladd_key_u8. */
+/** Appends an unsigned number of 4 bytes. */
 static inline void lladd_key_u32(struct lladd_key *k, uint32_t v)
 {
     lladd_key_number_(k, v, 4);
 }
-/** As lladd_key_u8. */
+/** Appends an unsigned number of 8 bytes. */
 static inline void lladd_key_u64(struct lladd_key *k, uint64_t v)
 {
     lladd_key_number_(k, v, 8);
 }
-/** Appends a signed number of 4 or 8 bytes: with the sign bit inverted. */
+/** Appends a signed number of 4 bytes, with its sign bit inverted. */
 static inline void lladd_key_i32(struct lladd_key *k, int32_t v)
 {
     lladd_key_number_(k, (uint32_t)v ^ UINT32_C(1) << 31, 4);
 }
-/** As lladd_key_i32. */
+/** Appends a signed number of 8 bytes, with its sign bit inverted. */
 static inline void lladd_key_i64(struct lladd_key *k, int64_t v)
 {
     lladd_key_number_(k, (uint64_t)v ^ UINT64_C(1) << 63, 8);
@@ -155,7 +155,7 @@ static inline void lladd_key_descend(struct lladd_key *k, size_t at)
         k->bytes[i] ^= 0xff;
 }
 
-/** A reader of these bytes. */
+/** Returns a reader of these bytes. */
 static inline struct lladd_key_reader lladd_key_from(const void *bytes, size_t len)
 {
     struct lladd_key_reader r = {(const unsigned char *)bytes, len, 0, 0};
@@ -181,7 +181,7 @@ static inline bool lladd_key_read_(struct lladd_key_reader *r, unsigned len, uin
 }
 /** @endcond */
 
-/** Reads an unsigned number. */
+/** Reads an unsigned number of 1 byte. */
 static inline bool lladd_key_read_u8(struct lladd_key_reader *r, uint8_t *out)
 {
     uint64_t v;
@@ -189,7 +189,7 @@ static inline bool lladd_key_read_u8(struct lladd_key_reader *r, uint8_t *out)
     *out = fine ? (uint8_t)v : 0;
     return fine;
 }
-/** As lladd_key_read_u8. */
+/** Reads an unsigned number of 2 bytes. */
 static inline bool lladd_key_read_u16(struct lladd_key_reader *r, uint16_t *out)
 {
     uint64_t v;
@@ -197,7 +197,7 @@ static inline bool lladd_key_read_u16(struct lladd_key_reader *r, uint16_t *out)
     *out = fine ? (uint16_t)v : 0;
     return fine;
 }
-/** As lladd_key_read_u8. */
+/** Reads an unsigned number of 4 bytes. */
 static inline bool lladd_key_read_u32(struct lladd_key_reader *r, uint32_t *out)
 {
     uint64_t v;
@@ -205,7 +205,7 @@ static inline bool lladd_key_read_u32(struct lladd_key_reader *r, uint32_t *out)
     *out = fine ? (uint32_t)v : 0;
     return fine;
 }
-/** As lladd_key_read_u8. */
+/** Reads an unsigned number of 8 bytes. */
 static inline bool lladd_key_read_u64(struct lladd_key_reader *r, uint64_t *out)
 {
     uint64_t v;
@@ -213,7 +213,7 @@ static inline bool lladd_key_read_u64(struct lladd_key_reader *r, uint64_t *out)
     *out = fine ? v : 0;
     return fine;
 }
-/** Reads a signed number. */
+/** Reads a signed number of 4 bytes. */
 static inline bool lladd_key_read_i32(struct lladd_key_reader *r, int32_t *out)
 {
     uint32_t v;
@@ -222,7 +222,7 @@ static inline bool lladd_key_read_i32(struct lladd_key_reader *r, int32_t *out)
     *out = v >> 31 ? -(int32_t)~v - 1 : (int32_t)v;
     return fine;
 }
-/** As lladd_key_read_i32. */
+/** Reads a signed number of 8 bytes. */
 static inline bool lladd_key_read_i64(struct lladd_key_reader *r, int64_t *out)
 {
     uint64_t v;
@@ -231,7 +231,7 @@ static inline bool lladd_key_read_i64(struct lladd_key_reader *r, int64_t *out)
     *out = v >> 63 ? -(int64_t)~v - 1 : (int64_t)v;
     return fine;
 }
-/** Reads a number of lladd_key_double. */
+/** Reads a number that lladd_key_double has written. */
 static inline bool lladd_key_read_double(struct lladd_key_reader *r, double *out)
 {
     uint64_t bits;

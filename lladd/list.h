@@ -38,7 +38,7 @@ struct lladd_item {
 /** The position before the first item. */
 #define LLADD_ITEM_NONE ((struct lladd_item){{UINT64_MAX}, 0})
 
-/** Bytes of the longest item that a list can store. */
+/** Returns the maximum length of an item in bytes. */
 LLADD_API uint32_t lladd_list_item_max(const struct lladd_db *);
 /** Makes an empty list, in the transaction; *root is its root page. */
 LLADD_API int lladd_list_create(struct lladd_txn *, lladd_pageno *root);
@@ -91,7 +91,7 @@ LLADD_API int lladd_list_next(struct lladd_list *, struct lladd_item at, struct 
 LLADD_API int lladd_list_find(struct lladd_list *, struct lladd_item at,
                               bool (*is)(void *ctx, struct lladd_span item), void *ctx,
                               struct lladd_item *out, struct lladd_error *);
-/** The number of items; walks through the list. */
+/** Counts the items; walks through the list. */
 LLADD_API int lladd_list_count(struct lladd_list *, uint64_t *out, struct lladd_error *);
 /** Calls fn for each page of the list. If fn does not return 0, stops and returns that value. */
 LLADD_API int lladd_list_pages(struct lladd_list *, int (*fn)(void *ctx, lladd_pageno), void *ctx,

@@ -41,7 +41,7 @@ struct lladd_txn;
 #define LLADD_VERSION_MAJOR 0
 #define LLADD_VERSION_MINOR 1
 #define LLADD_VERSION_PATCH 0
-/** The version of the linked library, for example "0.1.0"; a static string. */
+/** Returns the version of the linked library, for example "0.1.0"; a static string. */
 LLADD_API const char *lladd_version(void);
 
 /* ---- options ------------------------------------------------------------------------------- */
@@ -86,8 +86,8 @@ enum lladd_recovery {
 enum {
     LLADD_OPT_NO_THREADS = 1,     /**< no background threads: their work is done in lladd_maintain
                                        and in other calls */
-    LLADD_OPT_MUST_EXIST = 2,     /**< do not create */
-    LLADD_OPT_MUST_NOT_EXIST = 4, /**< create; LLADD_EXISTS if the database exists */
+    LLADD_OPT_MUST_EXIST = 2,     /**< lladd_open does not create a database */
+    LLADD_OPT_MUST_NOT_EXIST = 4, /**< lladd_open returns LLADD_EXISTS if the database exists */
     LLADD_OPT_ATOMIC_PAGES = 8,   /**< the device never tears a page: no page images in the log,
                                        except of pages written in bulk */
     LLADD_OPT_LOG_FULL_ERROR = 16 /**< at the byte limit of the log, calls return LLADD_LOG_FULL and
@@ -161,11 +161,11 @@ struct lladd_options {
         *registry; /**< filled by the lladd_register_ functions; lladd_options_release frees it */
     enum lladd_recovery recovery;
     uint64_t recovery_bytes; /**< memory for recovery besides the cache. Instant recovery keeps an
-                                  index of the log records of pages with pending redo in it; pages
+                                  index of the log records of pages with pending redo; pages
                                   that do not fit into the index are redone before lladd_open
-                                  returns. Full recovery keeps a table of the newest images in at
-                                  most half of it; without the table, redo reads more pages.
-                                  Default: a quarter of cache_bytes, at least 32 MiB */
+                                  returns. Full recovery keeps a table of the newest images, in at
+                                  most half of this memory; without the table, redo reads more
+                                  pages. Default: a quarter of cache_bytes, at least 32 MiB */
     uint32_t file_mode;      /**< mode of new POSIX files: lladd_device_posix_mode. Default 0600 */
 };
 
@@ -220,11 +220,12 @@ LLADD_API void lladd_db_kill(struct lladd_db *);
 /** Returns the code of the error that poisoned the handle, and copies the error to *err. Returns 0
  *  and does not change *err if the handle is not poisoned. */
 LLADD_API int lladd_db_error(struct lladd_db *, struct lladd_error *err);
-/** Bytes of a page, including its header. Any thread. */
+/** Returns the size of a page in bytes, including its header. Any thread. */
 LLADD_API uint32_t lladd_page_size(const struct lladd_db *);
-/** Number of pages in the page file, including free pages; it may grow at any time. Any thread. */
+/** Returns the number of pages in the page file, including free pages; it may grow at any time. Any
+ *  thread. */
 LLADD_API uint64_t lladd_page_count(const struct lladd_db *);
-/** The database's UUID: 16 bytes, generated when the database was created. */
+/** Copies the database's UUID to `out`: 16 bytes, generated when the database was created. */
 LLADD_API void lladd_db_uuid(const struct lladd_db *, unsigned char out[16]);
 /** Takes a fuzzy checkpoint now, and truncates the log up to the first record that is still needed
  *  (lladd_log_pinner). */
@@ -292,15 +293,16 @@ LLADD_API int lladd_rollback_to(struct lladd_txn *, lladd_savepoint_id);
 /** Discards the savepoint and all later savepoints; the changes made since then stay.
  *  LLADD_DEAD_SAVEPOINT as for lladd_rollback_to. */
 LLADD_API int lladd_savepoint_release(struct lladd_txn *, lladd_savepoint_id);
-/** The last error of a call on this transaction; valid until the next call on the transaction. */
+/** Returns the last error of a call on this transaction; valid until the next call on the
+ *  transaction. */
 LLADD_API const struct lladd_error *lladd_txn_error(const struct lladd_txn *);
-/** The error struct of the transaction, in which an extension's function reports an error
+/** Returns the error struct of the transaction, in which an extension's function reports an error
  *  (lladd_error_set). */
 LLADD_API struct lladd_error *lladd_txn_error_out(struct lladd_txn *);
-/** The database of the transaction. */
+/** Returns the database of the transaction. */
 LLADD_API struct lladd_db *lladd_txn_db(const struct lladd_txn *);
-/** The transaction's id in the log and in tools: the LSN of its first record; 0 if it has not
- *  written a record. */
+/** Returns the transaction's id in the log and in tools: the LSN of its first record; 0 if it has
+ *  not written a record. */
 LLADD_API lladd_lsn lladd_txn_id(const struct lladd_txn *);
 
 /* ---- transactions that another thread may take over (docs/threads.md) --------------------- */

@@ -47,14 +47,14 @@ struct lladd_lock_part {
     size_t len;
     uint64_t id;
 };
-/** A component that is a number. */
+/** Returns a component that is a number. */
 static inline struct lladd_lock_part lladd_lock_id(uint64_t id)
 {
     struct lladd_lock_part p = {NULL, 0, id};
     return p;
 }
-/** A component of `len` bytes, 0 or more. `bytes` must live while the call that uses the component
- *  runs. */
+/** Returns a component of `len` bytes, 0 or more. `bytes` must live while the call that uses the
+ *  component runs. */
 static inline struct lladd_lock_part lladd_lock_bytes(const void *bytes, size_t len)
 {
     struct lladd_lock_part p = {bytes ? bytes : "", len, 0};
@@ -78,7 +78,7 @@ struct lladd_lock_name {
 /** Writes the name as text, as in error messages ({7, "key"}): at most `size` bytes including the
  *  final 0. Returns the length of the full text. */
 LLADD_API size_t lladd_lock_name_text(struct lladd_lock_name, char *out, size_t size);
-/** "IS", "IX", "S", "SIX", "U", "X"; "-" for none. */
+/** Returns "IS", "IX", "S", "SIX", "U", "X"; "-" for none. */
 LLADD_API const char *lladd_lock_mode_name(enum lladd_lock_mode);
 
 /* Special values of timeout_ns, the nanoseconds that a call may wait. TRY: the call does not wait.
@@ -142,17 +142,17 @@ LLADD_API int lladd_lock_acquire(struct lladd_txn *, struct lladd_lock_name, enu
  *  restore the released lock. In `compensate` the call does nothing and returns 0, as
  *  lladd_lock_acquire does. */
 LLADD_API int lladd_lock_release(struct lladd_txn *, struct lladd_lock_name);
-/** The mode in which the transaction holds the name, joined with the modes that its locks on
- *  ancestors include. LLADD_LOCK_NONE if there is no such lock, or if the name is invalid. */
+/** Returns the mode in which the transaction holds the name, joined with the modes that its locks
+ *  on ancestors include. LLADD_LOCK_NONE if there is no such lock, or if the name is invalid. */
 LLADD_API enum lladd_lock_mode lladd_lock_held(const struct lladd_txn *, struct lladd_lock_name);
 /** With `on`, the transaction becomes serialisable until it ends: lladd_lock_release returns
  *  LLADD_BAD_STATE, prepare keeps S and IS, and a rollback to a savepoint keeps the reading part of
  *  each lock (docs/locks.md). So data that the transaction has read under a lock does not change
  *  before the transaction ends. LLADD_BAD_STATE if the transaction is prepared. */
 LLADD_API int lladd_lock_serialisable(struct lladd_txn *, bool on);
-/** The number by which errors and statistics identify the transaction. Transactions of a handle are
- *  numbered in the order of their first requests: a younger transaction has a higher number. 0: the
- *  transaction has not requested a lock. */
+/** Returns the number by which errors and statistics identify the transaction. Transactions of a
+ *  handle are numbered in the order of their first requests: a younger transaction has a higher
+ *  number. 0: the transaction has not requested a lock. */
 LLADD_API uint64_t lladd_lock_number(const struct lladd_txn *);
 
 /* ---- holders and waiters ------------------------------------------------------------------ */

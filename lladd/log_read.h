@@ -16,7 +16,7 @@ extern "C" {
 
 struct lladd_db;
 
-/** The end of the durable log: the LSN of the first record that a crash may still lose. Any
+/** Returns the end of the durable log: the LSN of the first record that a crash may still lose. Any
  *  thread. */
 LLADD_API lladd_lsn lladd_durable_lsn(struct lladd_db *);
 
@@ -39,7 +39,7 @@ struct lladd_log_cursor;
  *  database. */
 LLADD_API int lladd_log_open(struct lladd_db *, lladd_lsn from, const char *name,
                              struct lladd_log_cursor **out, struct lladd_error *);
-/** The next record; LLADD_END after the last durable record. LLADD_CORRUPT_LOG or
+/** Gets the next record; LLADD_END after the last durable record. LLADD_CORRUPT_LOG or
  *  LLADD_MISSING_FILE, with the LSN, at a damaged place that may contain a record at or after
  *  `from`. */
 LLADD_API int lladd_log_next(struct lladd_log_cursor *, struct lladd_log_entry *,
@@ -50,7 +50,7 @@ LLADD_API int lladd_log_read(struct lladd_log_cursor *, lladd_lsn, struct lladd_
                              struct lladd_error *);
 /** Closes the cursor; NULL does nothing. */
 LLADD_API void lladd_log_close(struct lladd_log_cursor *);
-/** The name of a record's kind (docs/disk-format.md), a static string. */
+/** Returns the name of a record's kind (docs/disk-format.md), a static string. */
 LLADD_API const char *lladd_log_kind_name(unsigned kind);
 
 /** Sets a pin with a name of 1 to 63 bytes: the log is kept from `lsn` on until lladd_pin_clear.
@@ -80,9 +80,9 @@ LLADD_API int lladd_log_keep(struct lladd_db *, const char *name, lladd_lsn lsn,
 LLADD_API lladd_lsn lladd_log_hold_raise(struct lladd_log_hold *, lladd_lsn lsn);
 /** Ends the hold and frees it; NULL does nothing. Any thread. */
 LLADD_API void lladd_log_release(struct lladd_log_hold *);
-/** The oldest LSN that a recovery from the control block as it is now would need, for redo, for an
- *  open or prepared transaction, for a class, or for a pin. Holds are not considered. The log may
- *  be truncated up to this LSN at any time, unless a hold keeps it. Any thread. */
+/** Gets the oldest LSN that a recovery from the control block as it is now would need, for redo,
+ *  for an open or prepared transaction, for a class, or for a pin. Holds are not considered. The
+ *  log may be truncated up to this LSN at any time, unless a hold keeps it. Any thread. */
 LLADD_API int lladd_log_needed(struct lladd_db *, lladd_lsn *out, struct lladd_error *);
 
 /** A reason why the log cannot be truncated further. */

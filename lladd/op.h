@@ -89,24 +89,24 @@ static inline void *lladd_draft_undo(struct lladd_draft *d, size_t len)
 struct lladd_op {
     size_t struct_size; /**< sizeof(struct lladd_op) */
     const char *name;   /**< "counter.add"; at most 63 bytes of [a-z0-9_.-] */
-    uint32_t version;   /**< of the redo and undo bytes; from 1 */
-    void *ctx;          /**< passed to every callback except validate, redo, undo and check */
+    uint32_t version;   /**< version of the redo and undo bytes; from 1 */
+    void *ctx;          /**< passed to all callbacks but `validate`, `redo`, `undo`, `check` */
     /** The records apply only to pages of this type; NULL: to any formatted page. The records of an
      *  operation without `redo` apply to no page at all; only undo_kind LOGICAL allows such an
      *  operation. */
     const char *page_type;
-    /** The operation turns any page into a new page of page_type: redo starts from a zeroed body,
-     *  whatever the page contained; undo_kind must be NONE or LOGICAL. */
+    /** If true, the operation turns any page into a new page of `page_type`: `redo` starts from a
+     *  zeroed body, whatever the page contained. `undo_kind` must then be NONE or LOGICAL. */
     bool formats;
     const struct lladd_field *redo_fields; /**< NULL: unstructured */
     const struct lladd_field *undo_fields;
-    uint32_t record_max; /**< most redo plus undo bytes of one record */
+    uint32_t record_max; /**< the maximum number of bytes, redo plus undo, of one record */
     enum lladd_undo_kind undo_kind;
-    /** Reads the latched page and builds the redo AND undo bytes (OP-3); may fail. NULL: the
-     *  arguments are the redo bytes, and with LLADD_UNDO_PAGE also the undo bytes. `args` are the
-     *  arguments of lladd_update. They are logged only if prepare copies them into the draft, so
-     *  they may contain pointers to outputs. page.bytes is NULL if the page is about to be
-     *  formatted. */
+    /** Reads the latched page and builds the redo AND undo bytes (OP-3); may fail. If the member is
+     *  NULL, the arguments are the redo bytes, and with LLADD_UNDO_PAGE also the undo bytes. `args`
+     *  are the arguments of lladd_update. They are logged only if `prepare` copies them into the
+     *  draft, so they may contain pointers to outputs. `page.bytes` is NULL if the page is about to
+     *  be formatted. */
     int (*prepare)(void *ctx, struct lladd_view page, struct lladd_span args,
                    struct lladd_draft *draft);
     /** Do these redo or undo bytes fit this page? Called before every redo and undo of stored bytes
@@ -117,41 +117,43 @@ struct lladd_op {
     /** Changes one page according to the logged bytes. Cannot fail, and depends only on the page
      *  and the bytes (OP-1, OP-4). Not only recovery runs `redo`: lladd_update does, too. */
     void (*redo)(struct lladd_page *page, struct lladd_span redo);
-    /** LLADD_UNDO_PAGE: undoes `redo` on the page, by the rules of redo. */
+    /** LLADD_UNDO_PAGE: undoes on the page what `redo` has done. The rules of `redo` apply. */
     void (*undo)(struct lladd_page *page, struct lladd_span undo);
     /** LLADD_UNDO_LOGICAL: undoes the operation by ordinary calls on the transaction; then the
      *  library writes a CLR. If a crash interrupts the callback, recovery rolls back the changes
      *  that the callback has made, and calls it again. Top actions that the callback has closed
      *  with LLADD_NO_OP are not rolled back, so they must be idempotent. */
     int (*compensate)(void *ctx, struct lladd_txn *txn, struct lladd_span undo);
-    uint32_t undo_log_max;   /**< LOGICAL: most log bytes that compensate writes. Count the redo and
-                                  undo bytes of its records and 128 bytes for each record, but no
-                                  page images */
-    uint32_t undo_pages_max; /**< LOGICAL: most pages that compensate fixes at a time */
+    uint32_t undo_log_max;   /**< LOGICAL: the maximum number of log bytes that `compensate` writes.
+                                  Count the redo and undo bytes of its records, and 128 bytes for
+                                  each record, but no page images */
+    uint32_t undo_pages_max; /**< LOGICAL: the maximum number of pages that `compensate` fixes at a
+                                  time */
     /** Returns true if the page satisfies the operation's invariant. Called in debug builds and by
      *  verification. Nullable */
     bool (*check)(struct lladd_view page);
-    /** Zeroes the bytes of a scratch copy that may differ between a page rebuilt by redo and the
-     *  original page. Nullable: then the page type's `mask` is used */
+    /** Zeroes those bytes of a scratch copy that need not be the same in the original page and in a
+     *  page that redo has rebuilt. Nullable: then the page type's `mask` is used */
     void (*mask)(void *ctx, struct lladd_page *scratch);
     /** Writes additional text for tools, which print the field layout in any case. Nullable */
     void (*describe)(void *ctx, struct lladd_sink *, enum lladd_span_kind, struct lladd_span);
-    /** Redo and undo bytes begin with a little-endian 16-bit number: the offset in the page's body
-     *  at which redo and undo write. Library calls that change many pages in turn prefetch this
-     *  place. A wrong offset only costs time. */
+    /** True if the redo and undo bytes begin with a little-endian 16-bit number: the offset in the
+     *  page's body at which `redo` and `undo` write. Library calls that change many pages in turn
+     *  prefetch this place. A wrong offset only costs time. */
     bool offset_first;
-    /** LOGICAL; 0: not used. A second limit for compensate: it writes at most undo_log_base plus
-     *  the length of its undo bytes, counted as for undo_log_max. For the undo of a record with
-     *  known undo bytes, the library reserves the smaller of the two limits. */
+    /** LOGICAL: a second limit for `compensate`; 0: there is no second limit. `compensate` writes
+     *  at most `undo_log_base` plus the length of its undo bytes, counted as for `undo_log_max`.
+     *  For the undo of a record with known undo bytes, the library reserves the smaller of the two
+     *  limits. */
     uint32_t undo_log_base;
     /** If not 0, the bytes of this many pages are a second limit for the redo plus undo bytes of
      *  one record. The library reserves the smaller of this limit and record_max for a record. So
      *  an operation for all page sizes reserves no more log space than the database's page size
      *  needs. */
     uint32_t record_pages;
-    /** Most records that the extension requests in one call of lladd_log_credit; 0 means 1.
-     *  lladd_open refuses a log_ring_bytes or a log_limit_bytes in which so many records cannot be
-     *  reserved. */
+    /** The maximum number of records that the extension requests in one call of lladd_log_credit; 0
+     *  means 1. lladd_open refuses a `log_ring_bytes` or a `log_limit_bytes` in which so many
+     *  records cannot be reserved. */
     uint32_t credit_max;
 };
 

@@ -49,7 +49,7 @@ struct lladd_read {
  *  any latch. */
 LLADD_API bool lladd_read_begin(struct lladd_db *, lladd_pageno, struct lladd_read *out);
 
-/** True if all words copied since lladd_read_begin were in the page at one moment. */
+/** Returns true if all words copied since lladd_read_begin were in the page at one moment. */
 LLADD_API bool lladd_read_validate(const struct lladd_read *);
 
 /** Copies `n` words of eight bytes from the page, from `offset` on. The offset counts from the
@@ -61,7 +61,7 @@ static inline void lladd_read_copy(const struct lladd_read *g, uint32_t offset, 
     lladd_atomic_copy64((const uint64_t *)(const void *)(g->bytes + offset), into, n);
 }
 
-/** The page type number, from the first eight bytes of a page. */
+/** Returns the page type number, from the first eight bytes of a page. */
 static inline uint16_t lladd_view_type(const unsigned char *header)
 {
     return (uint16_t)(header[4] | header[5] << 8);

@@ -49,7 +49,7 @@ LLADD_API int lladd_page_free(struct lladd_txn *, lladd_pageno);
  *  registered. A rollback does not restore the old contents, so format only pages that the
  *  transaction has just allocated. */
 LLADD_API int lladd_page_format(struct lladd_txn *, lladd_pageno, const char *page_type);
-/** The use of a page in the allocation bitmap, including changes of active transactions. */
+/** Gets the use of a page in the allocation bitmap, including changes of active transactions. */
 LLADD_API int lladd_page_use_get(struct lladd_db *, lladd_pageno, enum lladd_page_use *out,
                                  struct lladd_error *);
 
@@ -81,8 +81,8 @@ LLADD_API int lladd_extent_alloc(struct lladd_txn *, uint64_t n, unsigned flags,
  *  transaction that has changed the pages may be open or in doubt; the library does not check this
  *  (docs/locks.md). */
 LLADD_API int lladd_extent_free(struct lladd_txn *, lladd_pageno first, uint64_t n);
-/** The number of pages in the longest extent: the pages that one allocation bitmap covers, less one
- *  (16,127 pages of 4 KiB, 261,887 pages of 64 KiB). */
+/** Returns the number of pages in the longest extent: the pages that one allocation bitmap covers,
+ *  less one (16,127 pages of 4 KiB, 261,887 pages of 64 KiB). */
 LLADD_API uint64_t lladd_extent_max(const struct lladd_db *);
 
 /* ---- regions: extents with an identity ------------------------------------------------------- */
@@ -111,8 +111,8 @@ LLADD_API int lladd_region_create(struct lladd_txn *, uint64_t pages, unsigned k
  *  transactions must not destroy the same region. As for lladd_extent_free, no other transaction
  *  that has changed the region's pages may be open or in doubt. */
 LLADD_API int lladd_region_destroy(struct lladd_txn *, lladd_pageno first);
-/** The region that begins with this page, even if its creation is uncommitted; LLADD_NOT_FOUND if
- *  no region begins with the page. Reads one page. */
+/** Gets the region that begins with this page, even if its creation is uncommitted; LLADD_NOT_FOUND
+ *  if no region begins with the page. Reads one page. */
 LLADD_API int lladd_region_get(struct lladd_db *, lladd_pageno first, struct lladd_region *out,
                                struct lladd_error *);
 /** If it does not return 0, lladd_region_each stops and returns that value. */
@@ -131,10 +131,10 @@ struct lladd_root_value {
     uint64_t a, b;
 };
 
-/** The value of a name of 1 to 63 bytes; LLADD_NOT_FOUND if the name has no value. The handle's
- *  first call of lladd_root_get, lladd_root_set or lladd_root_delete reads all names and remembers
- *  their places; later calls read one page. If there is no memory for the places, each call reads
- *  all names. */
+/** Gets the value of a name of 1 to 63 bytes; LLADD_NOT_FOUND if the name has no value. The
+ *  handle's first call of lladd_root_get, lladd_root_set or lladd_root_delete reads all names and
+ *  remembers their places; later calls read one page. If there is no memory for the places, each
+ *  call reads all names. */
 LLADD_API int lladd_root_get(struct lladd_db *, const char *name, struct lladd_root_value *out,
                              struct lladd_error *);
 /** Sets the value of a name, in the transaction. A transaction must not set a name that another

@@ -37,8 +37,8 @@ LLADD_API int lladd_bytes_format(struct lladd_txn *, lladd_pageno);
  *  body. */
 LLADD_API int lladd_bytes_set(struct lladd_txn *, lladd_pageno, uint32_t offset, const void *bytes,
                               size_t len);
-/** As lladd_bytes_set, for a long range with few changes: logs only the sequences of changed bytes,
- *  not the bytes between them. */
+/** Does the same as lladd_bytes_set, for a long range with few changes: logs only the sequences of
+ *  changed bytes, not the bytes between them. */
 LLADD_API int lladd_bytes_set_range(struct lladd_txn *, lladd_pageno, uint32_t offset,
                                     const void *bytes, size_t len);
 /** Copies bytes of the page's body. */
@@ -103,39 +103,39 @@ LLADD_API int lladd_slotted_resize(struct lladd_txn *, struct lladd_rid, size_t 
 LLADD_API int lladd_slotted_read(struct lladd_db *, struct lladd_rid, void *buf, size_t size,
                                  size_t *len, unsigned *tag, struct lladd_error *);
 
-/** Length of the longest record that an empty page can store. */
+/** Returns the maximum length of a record on an empty page. */
 LLADD_API uint32_t lladd_slotted_max(uint32_t page_size);
-/** A number that is greater than every slot number of the page. */
+/** Returns a number that is greater than every slot number of the page. */
 LLADD_API uint32_t lladd_slotted_slots(struct lladd_view);
-/** The record in a slot; false if the slot has no record. */
+/** Gets the record in a slot; returns false if the slot has no record. */
 LLADD_API bool lladd_slotted_record(struct lladd_view, uint32_t slot, struct lladd_record *out);
-/** Length of the longest record that can be stored now. With `reserved`, the space that is reserved
- *  for undo counts as free; it is free when all transactions have ended. */
+/** Returns the maximum length of a record that can be stored now. With `reserved`, the space that
+ *  is reserved for undo counts as free; it is free when all transactions have ended. */
 LLADD_API uint32_t lladd_slotted_room(struct lladd_view, bool reserved);
-/** The `owner` with which the page was formatted (lladd_slotted_format). */
+/** Returns the `owner` with which the page was formatted (lladd_slotted_format). */
 LLADD_API uint64_t lladd_slotted_owner(struct lladd_view);
 
 /** Reserves log space for `count` calls with `held` in their names; call it before the page is
  *  latched (BUF-3). */
 LLADD_API int lladd_slotted_credit(struct lladd_txn *, unsigned count);
-/** As lladd_slotted_alloc, on a latched page, for a record of at most LLADD_SLOTTED_PIECE bytes
- *  (LLADD_TOO_LARGE). */
+/** Does the same as lladd_slotted_alloc, on a latched page, for a record of at most
+ *  LLADD_SLOTTED_PIECE bytes (LLADD_TOO_LARGE). */
 LLADD_API int lladd_slotted_alloc_held(struct lladd_txn *, struct lladd_page *held,
                                        const void *bytes, size_t len, unsigned tag,
                                        struct lladd_rid *out);
-/** As lladd_slotted_free, on a latched page. */
+/** Does the same as lladd_slotted_free, on a latched page. */
 LLADD_API int lladd_slotted_free_held(struct lladd_txn *, struct lladd_page *held, uint32_t slot);
-/** As lladd_slotted_set, on a latched page, for at most LLADD_SLOTTED_PIECE bytes
+/** Does the same as lladd_slotted_set, on a latched page, for at most LLADD_SLOTTED_PIECE bytes
  *  (LLADD_TOO_LARGE). */
 LLADD_API int lladd_slotted_set_held(struct lladd_txn *, struct lladd_page *held, uint32_t slot,
                                      const void *bytes, size_t len, unsigned tag);
-/** Most bytes of a slotted record in one log record. A longer slotted record (on pages of more than
- *  4 KiB) takes several log records. */
+/** The maximum number of bytes of a slotted record in one log record. A longer slotted record (on
+ *  pages of more than 4 KiB) takes several log records. */
 #define LLADD_SLOTTED_PIECE 4096u
 
 /* ---- fixed-length records: page type "lladd.fixed" ------------------------------------------- */
 
-/** Largest record size for lladd_fixed_format; the page size may allow less. */
+/** The maximum size of a record for lladd_fixed_format; the page size may allow less. */
 #define LLADD_FIXED_MAX 4096u
 
 /** Makes the page an empty page of records of `size` bytes each. LLADD_BAD_ARGUMENT if not even one
@@ -154,21 +154,23 @@ LLADD_API int lladd_fixed_add(struct lladd_txn *, struct lladd_rid, uint32_t off
 /** Copies the whole record: as many bytes as the page was formatted for. */
 LLADD_API int lladd_fixed_read(struct lladd_db *, struct lladd_rid, void *out, size_t size,
                                struct lladd_error *);
-/** Bytes of each record of the page. */
+/** Returns the length of each record of the page in bytes. */
 LLADD_API uint32_t lladd_fixed_size(struct lladd_view);
-/** Number of slots of the page; slot numbers count from 0. */
+/** Returns the number of slots of the page; slot numbers count from 0. */
 LLADD_API uint32_t lladd_fixed_slots(struct lladd_view);
-/** The record in the slot; false if the slot has no record. *out refers to the page's bytes. */
+/** Gets the record in the slot; returns false if the slot has no record. *out refers to the page's
+ *  bytes. */
 LLADD_API bool lladd_fixed_record(struct lladd_view, uint32_t slot, struct lladd_record *out);
 
 /* For lladd_participant.protect: these calls return the place that a log record has changed, if the
  * change is undone on its page. */
 
-/** The bytes of a page changed by lladd_bytes_set (from the first byte that differs to the last) or
- *  by lladd_counter_add. False for any other change, including lladd_bytes_set_range. */
+/** Gets the bytes of a page that were changed by lladd_bytes_set (from the first byte that differs
+ *  to the last) or by lladd_counter_add. False for any other change, including
+ *  lladd_bytes_set_range. */
 LLADD_API bool lladd_logged_bytes(const struct lladd_log_entry *, uint32_t *offset, uint32_t *len);
-/** The slot changed on a slotted page or a page of fixed-length records; also for a heap's record
- *  that is on the page of its id. False for any other change. */
+/** Gets the slot that was changed on a slotted page or a page of fixed-length records; also for a
+ *  heap's record that is on the page of its id. False for any other change. */
 LLADD_API bool lladd_logged_slot(const struct lladd_log_entry *, uint32_t *slot);
 
 #ifdef __cplusplus

@@ -59,7 +59,7 @@ struct lladd_store {
     const struct lladd_store_ops *ops;
 };
 
-/** Of a store in S3. Zero means the default, for every member. Initialise with
+/** Options of a store in S3. Zero means the default, for every member. Initialise with
  *  LLADD_S3_OPTIONS_INIT. lladd_store_open copies the strings. */
 struct lladd_s3_options {
     size_t struct_size;
@@ -78,8 +78,9 @@ struct lladd_s3_options {
                                server. NULL: AWS_CA_BUNDLE, or those of the system */
     uint64_t timeout_ns; /**< a request fails if nothing is sent or received for this time, which is
                                rounded up to whole seconds. Default 60 s */
-    uint32_t attempts;   /**< how often a request is sent, at most, if the server cannot be reached,
-                               does not answer, or is too busy. Default: AWS_MAX_ATTEMPTS, or 5 */
+    uint32_t attempts;   /**< the maximum number of times that a request is sent, if the server
+                               cannot be reached, does not answer, or is too busy. Default:
+                               AWS_MAX_ATTEMPTS, or 5 */
 };
 #define LLADD_S3_OPTIONS_INIT_SIZE sizeof(struct lladd_s3_options)
 #define LLADD_S3_OPTIONS_INIT LLADD_SIZED_INIT(lladd_s3_options)
@@ -91,7 +92,7 @@ struct lladd_store_options {
     const struct lladd_environment *world;   /**< NULL: random bytes of the operating system */
     uint32_t file_mode; /**< mode of new files of a directory store; default 0600. A new directory
                              can be searched by each class of users that may read new files */
-    const struct lladd_s3_options *s3; /**< of a store in S3; NULL: all defaults */
+    const struct lladd_s3_options *s3; /**< options of a store in S3; NULL: all defaults */
 };
 #define LLADD_STORE_OPTIONS_INIT_SIZE sizeof(struct lladd_store_options)
 #define LLADD_STORE_OPTIONS_INIT LLADD_SIZED_INIT(lladd_store_options)
@@ -134,8 +135,8 @@ struct lladd_backup_options {
 /** A complete backup. */
 struct lladd_backup_info {
     size_t struct_size;
-    char name[64];          /**< of the base: its objects are base/NAME/... */
-    unsigned char uuid[16]; /**< of the database */
+    char name[64];          /**< name of the backup: its objects are base/NAME/... */
+    unsigned char uuid[16]; /**< UUID of the database */
     uint32_t page_size;
     uint32_t timeline;          /**< 0 for a database that was never restored */
     lladd_lsn from;             /**< the log of the backup begins here */
@@ -178,7 +179,8 @@ struct lladd_archive_options {
     bool thread;          /**< a thread archives; else the program calls lladd_archive_step */
     uint64_t piece_ns;    /**< the thread stores the new bytes of the current segment after this
                                time. Default 10 s */
-    uint64_t piece_bytes; /**< or when there are this many new bytes. Default 8 MiB */
+    uint64_t piece_bytes; /**< the thread also stores them when there are this many. Default
+                               8 MiB */
     uint64_t mark_ns;     /**< time between two time marks, while there are commits. Default 1 s */
     uint64_t give_up_bytes; /**< if more log than this is not stored, the archive no longer keeps
                                  that log: the log may be recycled, and then the archive has a gap.
@@ -265,7 +267,7 @@ LLADD_API int lladd_archive_push(struct lladd_device *, struct lladd_store *,
 /** Zero means the default, for every member. Initialise with LLADD_SCRUB_OPTIONS_INIT. */
 struct lladd_scrub_options {
     size_t struct_size;
-    uint64_t bytes_per_second; /**< of the page file; 0: as fast as possible */
+    uint64_t bytes_per_second; /**< limit for reading the page file; 0: as fast as possible */
     lladd_finding_fn *finding; /**< is told each finding: LLADD_FINDING_REPAIR, what the call has
                                     repaired; LLADD_FINDING_DAMAGE, what it could not. If it does
                                     not return 0, the call stops and returns that value */
@@ -279,11 +281,11 @@ struct lladd_scrub_options {
 /** What a scrub has found. */
 struct lladd_scrub_info {
     size_t struct_size;
-    uint64_t pages;    /**< that were read */
-    uint64_t repaired; /**< pages that were damaged, and were repaired */
-    uint64_t damaged;  /**< pages in use that are damaged, and cannot be repaired */
-    uint64_t lost;     /**< pages in use of which the disk has lost a write, and raw pages that have
-                            other bytes than were written */
+    uint64_t pages;    /**< number of pages that were read */
+    uint64_t repaired; /**< number of damaged pages that were repaired */
+    uint64_t damaged;  /**< number of damaged pages in use that cannot be repaired */
+    uint64_t lost;     /**< number of pages in use of which the disk has lost a write, and of raw
+                            pages that have other bytes than were written */
     bool compared;     /**< the store has a backup, so pages were compared with the archive. If
                             false, only the lost writes that the database's own log shows were
                             found */
@@ -343,9 +345,9 @@ struct lladd_restore_target {
     enum lladd_target_kind kind;
     uint32_t timeline; /**< the timeline of the target; 0: the timeline of the backup that
                             options.base names or, without a name, of the backup that ended last */
-    lladd_lsn lsn;     /**< of LLADD_TO_LSN */
-    const char *mark;  /**< of LLADD_TO_MARK: its name */
-    int64_t time_us;   /**< of LLADD_TO_TIME: wall clock, microseconds since 1970 */
+    lladd_lsn lsn;     /**< for LLADD_TO_LSN: the LSN */
+    const char *mark;  /**< for LLADD_TO_MARK: the name of the mark */
+    int64_t time_us;   /**< for LLADD_TO_TIME: the time, in microseconds since 1970 (wall clock) */
 };
 #define LLADD_RESTORE_TARGET_INIT_SIZE sizeof(struct lladd_restore_target)
 #define LLADD_RESTORE_TARGET_INIT LLADD_SIZED_INIT(lladd_restore_target)
@@ -369,10 +371,10 @@ struct lladd_restore_options {
 #define LLADD_RESTORE_OPTIONS_INIT_SIZE sizeof(struct lladd_restore_options)
 #define LLADD_RESTORE_OPTIONS_INIT LLADD_SIZED_INIT(lladd_restore_options)
 
-/** A read-only device that shows the files of the database as a crash at the target would have left
- *  them. To open the database without a restore, put a lladd_device_overlay over this device.
- *  With a target other than the backup's end, the call reads and checks the log up to the target.
- *  The device checks what it reads: for a damaged object `pread` returns -EBADMSG, and
+/** Makes a read-only device that shows the files of the database as a crash at the target would
+ *  have left them. To open the database without a restore, put a lladd_device_overlay over this
+ *  device. With a target other than the backup's end, the call reads and checks the log up to the
+ *  target. The device checks what it reads: for a damaged object `pread` returns -EBADMSG, and
  *  lladd_store_device_error has the error. Close it with lladd_store_device_close, before the
  *  store. LLADD_NOT_FOUND: the store has no such backup. LLADD_OUT_OF_RANGE: the target cannot be
  *  restored; the message has the LSNs that can. LLADD_FOREIGN_FILE: an archived segment belongs to
@@ -382,7 +384,7 @@ LLADD_API int lladd_store_device(struct lladd_store *, const struct lladd_restor
 /** Describes the backup that the device shows; `end` and `timeline` are those of the target. Fills
  *  as much as out->struct_size says. */
 LLADD_API void lladd_store_device_info(struct lladd_device *, struct lladd_backup_info *out);
-/** The first error of the device; returns its code, 0 if there was none. */
+/** Gets the first error of the device; returns its code, or 0 if there was no error. */
 LLADD_API int lladd_store_device_error(struct lladd_device *, struct lladd_error *);
 /** Closes the device; NULL does nothing. */
 LLADD_API void lladd_store_device_close(struct lladd_device *);
@@ -443,8 +445,9 @@ struct lladd_check_options {
     /** For lladd_open of the restored database: registrations, cache, threads. Not used: device,
      *  recovery. NULL: the built-in operations, without threads. */
     const struct lladd_options *database;
-    uint64_t memory_bytes; /**< most bytes in memory of what the restored database writes; the rest
-                                goes to unnamed files in spill_dir. Default 64 MiB */
+    uint64_t memory_bytes; /**< the maximum number of bytes that the restored database writes to
+                                memory; the rest goes to unnamed files in `spill_dir`. Default
+                                64 MiB */
     const char *spill_dir; /**< directory of the operating system; NULL: all stays in memory */
     lladd_check_opened_fn *opened; /**< called with the restored database, after its recovery;
                                         nullable. The function may read and change it */
@@ -458,13 +461,15 @@ struct lladd_check_options {
 /** What a check has found. */
 struct lladd_check_info {
     size_t struct_size;
-    char name[64];           /**< of the backup */
-    uint32_t timeline;       /**< of the backup */
-    lladd_lsn end;           /**< of the backup */
-    lladd_lsn restored;      /**< the database was restored up to here, and is undamaged; 0: it was
-                                  not, and the findings say why */
-    uint64_t objects, bytes; /**< of the store, that were read one by one */
-    uint64_t pages, records; /**< of the restored database, that were verified */
+    char name[64];           /**< name of the backup */
+    uint32_t timeline;       /**< timeline of the backup */
+    lladd_lsn end;           /**< end of the backup */
+    lladd_lsn restored;      /**< the database was restored up to this LSN, and is undamaged; 0: it
+                                  was not restored, and the findings say why */
+    uint64_t objects, bytes; /**< numbers of objects of the store that were read one by one, and of
+                                  their bytes */
+    uint64_t pages, records; /**< numbers of pages and records of the restored database that were
+                                  verified */
     uint64_t damage, repair, notes; /**< numbers of findings */
 };
 /** Proves that a backup can be restored. Reads each object that a restore of the backup needs, and
@@ -503,9 +508,9 @@ struct lladd_keep {
 /** What an expiry has done. */
 struct lladd_expire_info {
     size_t struct_size;
-    uint64_t kept, expired; /**< complete backups */
-    uint64_t objects;       /**< that were deleted, or with dry_run would be */
-    uint64_t bytes;         /**< of these */
+    uint64_t kept, expired; /**< numbers of complete backups */
+    uint64_t objects;       /**< number of objects that were deleted, or with `dry_run` would be */
+    uint64_t bytes;         /**< number of bytes of these objects */
     lladd_lsn log_from;     /**< log below this LSN is not needed */
 };
 /** Deletes the backups that are not kept, what interrupted backups have left, and the archived log
@@ -538,16 +543,16 @@ struct lladd_roll_options {
     size_t struct_size;
     const char *base;          /**< name of the backup to begin with; NULL: as for a restore to
                                     LLADD_TO_END */
-    uint32_t timeline;         /**< of the log's end; 0: that of the backup that ended last */
-    const char *label;         /**< of the new backup; as in lladd_backup_options */
+    uint32_t timeline;         /**< timeline of the log's end; 0: that of the last backup */
+    const char *label;         /**< label of the new backup, as in lladd_backup_options */
     uint64_t bytes_per_second; /**< limit for reading pages and log; 0: no limit */
     lladd_ship_progress_fn *progress;
     void *progress_ctx;
     /** For lladd_open of the restored database: registrations and cache. Not used: device,
      *  recovery, threads. NULL: the built-in operations. */
     const struct lladd_options *database;
-    uint64_t memory_bytes; /**< most bytes of changed pages in memory; the rest goes to unnamed
-                                files in spill_dir. Default 64 MiB */
+    uint64_t memory_bytes; /**< the maximum number of bytes of changed pages in memory; the rest
+                                goes to unnamed files in `spill_dir`. Default 64 MiB */
     const char *spill_dir; /**< directory of the operating system; NULL: all stays in memory */
     const struct lladd_allocator *allocator; /**< NULL: malloc */
     const struct lladd_environment *world;   /**< NULL: clock and random bytes of the system */

@@ -42,13 +42,14 @@ enum lladd_sim_check {
 #undef LLADD_SIM_CHECK_ENUM
         LLADD_SIM_CHECKS_COUNT
 };
-/** "one-page"; never NULL. */
+/** Returns the name of a check, for example "one-page"; never NULL. */
 LLADD_API const char *lladd_sim_check_name(enum lladd_sim_check);
 
 /** A page and an update of the page. Set members that you do not know to zero. */
 struct lladd_sim_sample {
     const struct lladd_op *op;
-    const struct lladd_page_type *type; /**< of the page after the update: hole, check, mask */
+    const struct lladd_page_type *type; /**< type of the page after the update; the checks use its
+                                             `hole`, `check` and `mask` */
     const void *page; /**< the page before the update: page_size bytes including the header; NULL:
                            zeros */
     uint64_t number;  /**< number of the page */
@@ -78,7 +79,7 @@ struct lladd_sim_contract {
     uint32_t rounds;    /**< number of damaged records, and of damaged pages, that are tried for
                              each sample. Default 300 */
     uint64_t seed;      /**< seed of the damage. Default 1 */
-    uint32_t limit_ms;  /**< processor time of one callback. Default 500 */
+    uint32_t limit_ms;  /**< limit of the processor time of one callback. Default 500 */
     const struct lladd_sim_sample *samples;
     size_t n_samples;
     /* For logical undos, which the checks run on a database in memory: */

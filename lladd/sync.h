@@ -112,12 +112,12 @@ LLADD_API void lladd_word_wait_as(const char *what, const uint32_t *word, uint32
  *  the limit would end is a deadlock. */
 LLADD_API void lladd_word_wait_net(const char *what, const uint32_t *word, uint32_t expected,
                                    uint32_t bits, uint64_t ns);
-/** Wakes at most `n` threads that sleep on the word and whose `bits` have at least one bit in common
- *  with the `bits` of this call. */
+/** Wakes at most `n` threads that sleep on the word and whose `bits` have at least one bit in
+ *  common with the `bits` of this call. */
 LLADD_API void lladd_word_wake(const uint32_t *word, int n, uint32_t bits);
 
 #ifdef LLADD_DST
-/** A scheduling point, if the schedule of the simulator switches threads at atomic accesses. */
+/** Reaches a scheduling point, if the simulator's schedule switches threads at atomic accesses. */
 static inline void lladd_atomic_point_(void)
 {
     if (lladd_dst_entered && lladd_dst_entered->atomics)

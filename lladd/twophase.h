@@ -35,11 +35,11 @@ struct lladd_gid {
  *  forgotten; LLADD_OPEN_ACTION while a top action is open. After an error other than a poison code
  *  the transaction is unchanged. */
 LLADD_API int lladd_prepare(struct lladd_txn *, const struct lladd_gid *);
-/** As lladd_prepare, but without waiting, for a thread that prepares many transactions. The caller
- *  must not report the transaction as prepared before lladd_wait_durable(*out) has returned 0;
- *  until then a crash may roll the transaction back. Commit and abort are allowed immediately. The
- *  callback lladd_participant.prepared is not called, so locks that it would release stay until the
- *  transaction ends. */
+/** Does the same as lladd_prepare, but without waiting, for a thread that prepares many
+ *  transactions. The caller must not report the transaction as prepared before
+ *  lladd_wait_durable(*out) has returned 0; until then a crash may roll the transaction back.
+ *  Commit and abort are allowed immediately. The callback lladd_participant.prepared is not called,
+ *  so locks that it would release stay until the transaction ends. */
 LLADD_API int lladd_prepare_async(struct lladd_txn *, const struct lladd_gid *, lladd_lsn *out);
 
 /** A prepared transaction that has not ended. */

@@ -61,7 +61,7 @@ typedef uint32_t lladd_op_id;
 /** Identifies a savepoint within its transaction. */
 typedef uint64_t lladd_savepoint_id;
 
-/** An LSN from its number. */
+/** Returns an LSN from its number. */
 static inline lladd_lsn lladd_lsn_of(uint64_t v)
 {
     lladd_lsn lsn;
@@ -69,7 +69,7 @@ static inline lladd_lsn lladd_lsn_of(uint64_t v)
     return lsn;
 }
 
-/** A page number from its number. */
+/** Returns a page number from its number. */
 static inline lladd_pageno lladd_page_of(uint64_t v)
 {
     lladd_pageno page;
@@ -87,7 +87,7 @@ struct lladd_span {
     size_t len;
 };
 
-/** A span of the caller's bytes. */
+/** Returns a span of the caller's bytes. */
 static inline struct lladd_span lladd_span_of(const void *data, size_t len)
 {
     struct lladd_span s;
@@ -96,7 +96,8 @@ static inline struct lladd_span lladd_span_of(const void *data, size_t len)
     return s;
 }
 
-/** Bytes of a page before the part that belongs to the page type (docs/disk-format.md). */
+/** The number of bytes of a page before the part that belongs to the page type
+ *  (docs/disk-format.md). */
 #define LLADD_PAGE_HEADER 32u
 
 /** A page: a latched frame, or a scratch copy (in debug builds, and while a page is rebuilt). Only
@@ -117,17 +118,17 @@ struct lladd_view {
     lladd_pageno number;
 };
 
-/** The first byte of a page that belongs to the page type. */
+/** Returns the address of the first byte of a page that belongs to the page type. */
 static inline unsigned char *lladd_page_body(struct lladd_page *p)
 {
     return p->bytes + LLADD_PAGE_HEADER;
 }
-/** The first byte of a view that belongs to the page type. */
+/** Returns the address of the first byte of a view that belongs to the page type. */
 static inline const unsigned char *lladd_view_body(struct lladd_view v)
 {
     return v.bytes + LLADD_PAGE_HEADER;
 }
-/** Bytes of a page that belong to the page type. */
+/** Returns the number of bytes of a page that belong to the page type. */
 static inline uint32_t lladd_body_size(uint32_t page_size)
 {
     return page_size - LLADD_PAGE_HEADER;

@@ -43,30 +43,30 @@ struct xid_t;
  *  asynchronous calls; associations can migrate. */
 extern LLADD_API struct xa_switch_t lladd_xa_switch;
 
-/** The transaction of the branch with which the calling thread is associated under this rmid; NULL
- *  if the thread has no active association. This thread may work in the transaction until xa_end.
- *  It must not end the transaction: the transaction manager does. Another thread may end the
- *  association (`threads=any`, lladd_xa_abandon) or the branch. If this thread is then in a call or
- *  in a nested top action, the other thread waits for the end of that call or action; with TMFAIL,
- *  a wait of this thread for a lock ends with LLADD_TAKEN. Each later call of this thread on the
- *  transaction returns LLADD_TAKEN. The handle may be passed to calls until this thread calls
- *  xa_start under the rmid, or until any thread calls xa_open after a failure. That xa_open closes
- *  the failed database. A thread that keeps a pin, cursor or view of the transaction between calls
- *  must enclose its use in lladd_use_begin and lladd_use_end (lladd/extension.h). */
+/** Returns the transaction of the branch with which the calling thread is associated under this
+ *  rmid; NULL if the thread has no active association. This thread may work in the transaction
+ *  until xa_end. It must not end the transaction: the transaction manager does. Another thread may
+ *  end the association (`threads=any`, lladd_xa_abandon) or the branch. If this thread is then in a
+ *  call or in a nested top action, the other thread waits for the end of that call or action; with
+ *  TMFAIL, a wait of this thread for a lock ends with LLADD_TAKEN. Each later call of this thread
+ *  on the transaction returns LLADD_TAKEN. The handle may be passed to calls until this thread
+ *  calls xa_start under the rmid, or until any thread calls xa_open after a failure. That xa_open
+ *  closes the failed database. A thread that keeps a pin, cursor or view of the transaction between
+ *  calls must enclose its use in lladd_use_begin and lladd_use_end (lladd/extension.h). */
 LLADD_API struct lladd_txn *lladd_xa_txn(int rmid);
-/** The database that any thread has opened under this rmid; NULL if no thread has, or while it is
- *  opened again after a failure. The handle lives until the last xa_close, or until an xa_open
- *  after a failure. It may also be used for work outside of any branch. */
+/** Returns the database that any thread has opened under this rmid; NULL if no thread has, or while
+ *  it is opened again after a failure. The handle lives until the last xa_close, or until an
+ *  xa_open after a failure. It may also be used for work outside of any branch. */
 LLADD_API struct lladd_db *lladd_xa_db(int rmid);
 /** Sets the options for the next xa_open of this rmid that opens a database: registrations, a
  *  device, an allocator. The open string overrides these options. They are not copied: they must
  *  live until the last xa_close. NULL removes the options. LLADD_BAD_STATE while the rmid is
  *  open. */
 LLADD_API int lladd_xa_options(int rmid, const struct lladd_options *options);
-/** The error of a call of the switch: of the calling thread's last call, if that call was under
- *  this rmid; otherwise of the last call of any thread under this rmid. Returns the error's code
- *  and copies the error, with a message, to *out. Returns 0 and does not change *out if the call
- *  had no error. */
+/** Gets the error of a call of the switch: of the calling thread's last call, if that call was
+ *  under this rmid; otherwise of the last call of any thread under this rmid. Returns the error's
+ *  code and copies the error, with a message, to *out. Returns 0 and does not change *out if the
+ *  call had no error. */
 LLADD_API int lladd_xa_error(int rmid, struct lladd_error *out);
 
 /** Ends the association of a branch with every thread, including suspended associations. Use it for
