@@ -85,7 +85,8 @@ LLADD_API int lladd_array_get(struct lladd_array *, uint64_t index, void *out,
 LLADD_API int lladd_array_get_range(struct lladd_array *, uint64_t first, uint64_t n, void *out,
                                     struct lladd_error *);
 
-/** Calls fn for each page of the array; if fn does not return 0, stops and returns that value. */
+/** Calls `fn` for each page of the array; if `fn` does not return 0, stops and returns that
+ *  value. */
 LLADD_API int lladd_array_pages(struct lladd_array *, int (*fn)(void *ctx, lladd_pageno), void *ctx,
                                 struct lladd_error *);
 /** Checks the array. LLADD_CORRUPT_PAGE: the message says what is wrong and on which page. No

@@ -62,7 +62,7 @@ LLADD_API int lladd_blob_length(struct lladd_db *, lladd_pageno root, uint64_t *
  *  LLADD_OUT_OF_RANGE. */
 LLADD_API int lladd_blob_read(struct lladd_db *, lladd_pageno root, uint64_t offset, void *out,
                               uint64_t len, uint64_t *got, struct lladd_error *);
-/** Calls fn for each page of the blob; stops if fn does not return 0. */
+/** Calls `fn` for each page of the blob; stops if `fn` does not return 0. */
 LLADD_API int lladd_blob_pages(struct lladd_db *, lladd_pageno root,
                                int (*fn)(void *ctx, lladd_pageno), void *ctx, struct lladd_error *);
 /** From now on, on this handle, writes of at least `bytes` bytes bypass the log. 0: the library's

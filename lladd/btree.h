@@ -140,7 +140,7 @@ LLADD_API int lladd_btree_insert_many(struct lladd_txn *, struct lladd_btree *,
 /** Sets the value of a key; inserts the row if the tree does not have the key. */
 LLADD_API int lladd_btree_put(struct lladd_txn *, struct lladd_btree *, const void *key,
                               size_t key_len, const void *value, size_t value_len);
-/** Does the same as lladd_btree_put. *replaced: whether the key had a value before. */
+/** Does the same as lladd_btree_put. *replaced gets true if the key had a value before. */
 LLADD_API int lladd_btree_put_report(struct lladd_txn *, struct lladd_btree *, const void *key,
                                      size_t key_len, const void *value, size_t value_len,
                                      bool *replaced);
@@ -251,8 +251,8 @@ struct lladd_btree_stats {
 /** Fills as much as out->struct_size says. Reads every node. */
 LLADD_API int lladd_btree_stats_get(struct lladd_btree *, struct lladd_btree_stats *,
                                     struct lladd_error *);
-/** Calls fn for each page of the tree, including spare pages, free pages and blobs; if fn does not
- *  return 0, stops and returns that value. No thread may be changing the tree. */
+/** Calls `fn` for each page of the tree, including spare pages, free pages and blobs; if `fn` does
+ *  not return 0, stops and returns that value. No thread may be changing the tree. */
 LLADD_API int lladd_btree_pages(struct lladd_btree *, int (*fn)(void *ctx, lladd_pageno), void *ctx,
                                 struct lladd_error *);
 /** Checks that the keys are in order, that there is no gap between the key intervals of

@@ -113,8 +113,8 @@ LLADD_API int lladd_ctable_close(struct lladd_ctable *, struct lladd_error *);
 /** Returns the managed table under this cTable, for maintenance and statistics; valid until the
  *  cTable is closed. Values written to the managed table must be packed rows. */
 LLADD_API struct lladd_managed *lladd_ctable_managed(const struct lladd_ctable *);
-/** Calls fn for each page that stores the column names; the pages of the managed table are not
- *  among them. If fn does not return 0, stops and returns that value. */
+/** Calls `fn` for each page that stores the column names; the pages of the managed table are not
+ *  among them. If `fn` does not return 0, stops and returns that value. */
 LLADD_API int lladd_ctable_pages(struct lladd_db *, const char *name,
                                  int (*fn)(void *ctx, lladd_pageno), void *ctx,
                                  struct lladd_error *);

@@ -63,11 +63,12 @@ enum lladd_dst_what {
     LLADD_DST_CACHED,
     LLADD_DST_PREPARE,   /**< a prepare record has its LSN (lsn, txn) */
     LLADD_DST_HEURISTIC, /**< the record of a heuristic abort has its LSN (lsn, txn) */
-    /** A logical undo has logged more bytes than its operation's undo_log_max (op, lsn: of the
+    /** A logical undo has logged more bytes than its operation's `undo_log_max` (op, lsn: of the
      *  undone record, txn, depth, detail: the bytes logged, page: undo_log_max). */
     LLADD_DST_UNDO_LOG,
-    /** A logical undo has fixed more pages at a time than undo_pages_max (members as for
-     *  LLADD_DST_UNDO_LOG; detail: the pages, page: undo_pages_max). Not reported in a schedule. */
+    /** A logical undo has fixed more pages at a time than `undo_pages_max` (members as for
+     *  LLADD_DST_UNDO_LOG; detail: the pages, page: undo_pages_max). Not reported in a
+     *  schedule. */
     LLADD_DST_UNDO_PAGES
 };
 
@@ -279,7 +280,7 @@ LLADD_API int lladd_dst_fibers_new(const struct lladd_dst_schedule *,
 LLADD_API void lladd_dst_fibers_free(struct lladd_dst_fibers *);
 /** Runs fn(arg), and all threads that it starts, as fibers of the calling thread, which enters
  *  `dst` for the run. Returns 0 when all fibers have ended. LLADD_DEADLOCK: no fiber can ever
- *  continue; the message says what each fiber waits for. LLADD_TIMEOUT: steps_max is reached.
+ *  continue; the message says what each fiber waits for. LLADD_TIMEOUT: `steps_max` is reached.
  *  LLADD_END: `turn` or lladd_dst_stop has stopped the run. LLADD_NO_MEMORY. After an error the
  *  fibers are abandoned: the mutexes that they hold stay locked, and the memory that they have
  *  allocated is not freed. */

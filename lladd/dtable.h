@@ -210,11 +210,11 @@ LLADD_API int lladd_dtable_cursor_open(const struct lladd_dtable *, unsigned fla
                                        struct lladd_dtable_cursor **out, struct lladd_error *);
 /** Closes the cursor; NULL does nothing. The rows that it has returned are no longer valid. */
 LLADD_API void lladd_dtable_cursor_close(struct lladd_dtable_cursor *);
-/* Each of the six calls below moves the cursor. 0: the cursor is at a row. LLADD_END: no such row;
- * the cursor is then before the first row (prev, seek_for_prev, last) or after the last row (first,
- * next, seek). Before the first row, next moves to the first row; after the last row, prev moves to
- * the last row. After any other error the cursor is before the first row; but a misuse error, for
- * example a key of another type, does not move the cursor. */
+/* Each of the six calls below moves the cursor, and returns 0 if the cursor is then at a row. It
+ * returns LLADD_END if there is no such row: then the cursor is after the last row (first, next,
+ * seek) or before the first row (last, prev, seek_for_prev). A misuse error, for example a key of
+ * another type, does not move the cursor. After any other error the cursor is before the first
+ * row. */
 /** Moves to the first row. */
 LLADD_API int lladd_dtable_first(struct lladd_dtable_cursor *, struct lladd_error *);
 /** Moves to the last row. */
@@ -360,8 +360,8 @@ LLADD_API int lladd_dtable_run_add_range(struct lladd_dtable_run_builder *,
                                          const struct lladd_dtable_key *from,
                                          const struct lladd_dtable_key *to);
 /** Writes the remaining blocks and makes them durable. When the transaction has committed, the run
- *  can be opened by its root; a rollback of the transaction frees all pages. If the call returns 0,
- *  it has released the builder. */
+ *  can be opened with its root; a rollback of the transaction frees all pages. If the call returns
+ *  0, it has released the builder. */
 LLADD_API int lladd_dtable_run_finish(struct lladd_dtable_run_builder *, lladd_pageno *root);
 /** Frees the run's pages. Releases the builder even if the call returns an error; then a rollback
  *  of the transaction frees the remaining pages. Call it before the transaction ends or rolls back
@@ -402,8 +402,8 @@ struct lladd_dtable_run_info {
  *  table is not a run. */
 LLADD_API int lladd_dtable_run_info_get(const struct lladd_dtable *, struct lladd_dtable_run_info *,
                                         struct lladd_error *);
-/** Calls fn for each page of a run, including the pages of the descriptor. If fn does not return 0,
- *  stops and returns that value. */
+/** Calls `fn` for each page of a run, including the pages of the descriptor. If `fn` does not
+ *  return 0, stops and returns that value. */
 LLADD_API int lladd_dtable_run_pages(struct lladd_db *, lladd_pageno root,
                                      int (*fn)(void *ctx, lladd_pageno), void *ctx,
                                      struct lladd_error *);

@@ -379,7 +379,7 @@ LLADD_API void *lladd_dtable_room(struct lladd_db *, struct lladd_dtable_pin *, 
  *  run and the layer. */
 LLADD_API int lladd_dtable_corrupt(const struct lladd_dtable *, struct lladd_error *,
                                    const char *what);
-/** Looks a key up in a layer below, by the class's `lookup` or by lladd_dtable_ask_anyhow. The
+/** Looks a key up in a layer below, with its class's `lookup` or lladd_dtable_ask_anyhow. The
  *  caller has checked the key. The value lives as long as the pin holds it. */
 static inline int lladd_dtable_ask(const struct lladd_dtable *, const struct lladd_dtable_key *,
                                    struct lladd_dtable_pin *, struct lladd_dtable_value *,
@@ -431,14 +431,15 @@ struct lladd_dtable_class {
     uint32_t version; /**< version of the stored format; a reader gets this one or an older one */
     const char *about;
     const struct lladd_dtable_param *params;
-    bool packs; /**< the library compresses the streams of the layers below, block by block */
+    bool packs; /**< true: the library compresses the streams of the layers below, block by
+                     block */
 
     /** Checks the parameters and the layers below. *caps has the base's capabilities, or all
      *  capabilities if there is no base; the callback changes the capabilities that differ. */
     int (*configure)(struct lladd_dtable_config *, struct lladd_dtable_caps *caps,
                      struct lladd_error *);
-    /** 0 if the value could be stored, else LLADD_DTABLE_REJECT. Default: decided by the
-     *  capabilities, `encode`, and the base. */
+    /** Returns 0 if the value could be stored, else LLADD_DTABLE_REJECT. Default: the capabilities,
+     *  `encode` and the base decide. */
     int (*accepts)(struct lladd_dtable_config *, const struct lladd_dtable_value *,
                    struct lladd_error *);
 
@@ -473,17 +474,18 @@ struct lladd_dtable_class {
                   struct lladd_dtable_pin *, struct lladd_dtable_value *inout,
                   struct lladd_error *);
 
-    /** The first place with a key that is not before `key`; `places` if there is no such place.
-     *  *exact: the keys are equal. */
+    /** Gets the first place with a key that is not before `key`; `places` if there is no such
+     *  place. *exact gets true if the keys are equal. */
     int (*find)(const struct lladd_dtable *, const struct lladd_dtable_key *,
                 struct lladd_dtable_pin *, uint64_t *place, bool *exact, struct lladd_error *);
-    /** The row at a place below `places`; `key` and `value` are each nullable. */
+    /** Gets the row at a place below `places`; `key` and `value` are each nullable. */
     int (*at)(const struct lladd_dtable *, uint64_t place, struct lladd_dtable_pin *,
               struct lladd_dtable_key *key, struct lladd_dtable_value *value, struct lladd_error *);
-    /** The value at a place, found by the row's mark. A mark is twice a number that never decreases
-     *  from row to row, plus 0 or 1; `add` sets it in the builder's `mark`, and an index stores it.
-     *  `before` is the mark of the previous row, possibly with a lowest bit of 0 instead of 1; 0
-     *  for the first row. Without this callback an index stores places instead of marks. */
+    /** Gets the value at a place, with the help of the row's mark. A mark is twice a number that
+     *  never decreases from row to row, plus 0 or 1. `add` sets it in the builder's `mark`, and an
+     *  index stores it. `before` is the mark of the previous row, possibly with a lowest bit of 0
+     *  instead of 1; it is 0 for the first row. If a class lacks this callback, an index stores
+     *  places instead of marks. */
     int (*at_mark)(const struct lladd_dtable *, uint64_t place, uint64_t before, uint64_t mark,
                    struct lladd_dtable_pin *, struct lladd_dtable_value *value,
                    struct lladd_error *);
@@ -493,7 +495,8 @@ struct lladd_dtable_class {
     int (*lookup)(const struct lladd_dtable *, const struct lladd_dtable_key *,
                   struct lladd_dtable_pin *, struct lladd_dtable_value *out, struct lladd_error *);
 
-    /** As lladd_dtable_interval_at, for a table that has ranges. The caller has checked the key. */
+    /** Does the same as lladd_dtable_interval_at, for a table that has ranges. The caller has
+     *  checked the key. */
     int (*interval)(const struct lladd_dtable *, const struct lladd_dtable_key *,
                     struct lladd_dtable_pin pins[2], struct lladd_dtable_interval *out,
                     struct lladd_error *);
@@ -518,7 +521,7 @@ struct lladd_dtable_class {
      *  size. Nullable */
     int (*copy)(const struct lladd_dtable *, uint64_t place, size_t n, unsigned char *out,
                 size_t room, size_t *width, size_t *got, struct lladd_error *);
-    /** As `copy`, for one column of the packed rows. */
+    /** Does the same as `copy`, for one column of the packed rows. */
     int (*copy_column)(const struct lladd_dtable *, uint32_t column, uint64_t place, size_t n,
                        unsigned char *out, size_t room, size_t *width, size_t *got,
                        struct lladd_error *);
@@ -535,7 +538,7 @@ struct lladd_dtable_class {
     /** Moves the cursor to the next or previous row: 0 or LLADD_END. */
     int (*cursor_step)(const struct lladd_dtable *, void *cursor, bool forward,
                        struct lladd_error *);
-    /** The row at the cursor; key and value are each nullable. */
+    /** Gets the row at the cursor; `key` and `value` are each nullable. */
     int (*cursor_row)(const struct lladd_dtable *, void *cursor, struct lladd_dtable_key *key,
                       struct lladd_dtable_value *value, struct lladd_error *);
 

@@ -136,7 +136,7 @@ LLADD_API int lladd_managed_alter(struct lladd_managed *, unsigned which,
  *  free it with lladd_mem_free. */
 LLADD_API int lladd_managed_settings(struct lladd_managed *, struct lladd_managed_options *out,
                                      char **strings, struct lladd_error *);
-/** Calls fn for every table's name. If fn does not return 0, stops and returns that value. */
+/** Calls `fn` for every table's name. If `fn` does not return 0, stops and returns that value. */
 LLADD_API int lladd_managed_each(struct lladd_db *, int (*fn)(void *ctx, const char *name),
                                  void *ctx, struct lladd_error *);
 
@@ -233,8 +233,8 @@ struct lladd_managed_stats {
 LLADD_API int lladd_managed_stats_get(struct lladd_managed *, struct lladd_managed_stats *out,
                                       struct lladd_managed_run *runs, size_t n,
                                       struct lladd_error *);
-/** Calls fn for each page of the catalogue of tables and of all runs, including obsolete runs. If
- *  fn does not return 0, stops and returns that value. No thread may change the catalogue or a
+/** Calls `fn` for each page of the catalogue of tables and of all runs, including obsolete runs. If
+ *  `fn` does not return 0, stops and returns that value. No thread may change the catalogue or a
  *  table meanwhile. */
 LLADD_API int lladd_managed_pages(struct lladd_db *, int (*fn)(void *ctx, lladd_pageno), void *ctx,
                                   struct lladd_error *);

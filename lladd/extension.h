@@ -122,7 +122,7 @@ LLADD_API int lladd_txn_now_get(struct lladd_txn *, struct lladd_txn_now *out);
 struct lladd_log_entry;
 /** For lladd_extension.base_of: redoes a record of an archived log on a copy of a page. `record`:
  *  its `len` bytes, as they are in the log at `lsn`, in a segment with this incarnation. `page`:
- *  page_size bytes. If *empty is true, the copy has no contents yet: then the call redoes only an
+ *  `page_size` bytes. If *empty is true, the copy has no contents yet: then the call redoes only an
  *  image or a record that formats the page, and clears *empty. A record with an LSN at or below the
  *  page LSN changes nothing. A copy that is changed gets its checksum. LLADD_CORRUPT_LOG: the bytes
  *  are no such record, or the record does not change this page. LLADD_CORRUPT_PAGE: the copy lacks
@@ -194,8 +194,8 @@ LLADD_API int lladd_update_page(struct lladd_txn *, lladd_op_id, struct lladd_pa
                                 const void *args, size_t len);
 /** Reserves log space (credit) for `count` records of the operation. Afterwards the transaction has
  *  credit for at least these records, including credit from earlier calls. If `count` is at most
- *  the operation's credit_max, the credit fits into every log_ring_bytes that lladd_open accepts.
- *  LLADD_TOO_LARGE if a larger count needs more than five eighths of log_ring_bytes.
+ *  the operation's `credit_max`, the credit fits into every `log_ring_bytes` that lladd_open
+ *  accepts. LLADD_TOO_LARGE if a larger count needs more than five eighths of `log_ring_bytes`.
  *  LLADD_BAD_STATE if the thread holds a page (BUF-3).
  *
  *  While the thread holds credit it may wait for pages only. It must not wait for mutexes, locks,

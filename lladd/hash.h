@@ -80,15 +80,15 @@ LLADD_API int lladd_hash_destroy(struct lladd_txn *, lladd_pageno root);
  *  than the call may free is truncated from its end, over several calls. From the first call on,
  *  all other calls on the table, including lladd_hash_open, return LLADD_DESTROYED; the exceptions
  *  are lladd_hash_destroy and lladd_hash_destroy_pages. After the first commit the table cannot be
- *  used again, not even after a crash: the program must destroy the rest, by this call or by
+ *  used again, not even after a crash: the program must destroy the rest, with this call or with
  *  lladd_hash_destroy. Keep the name that leads to the root page until the table is gone. If a call
  *  is rolled back, the pages that it has freed are in use again. No other thread may use the table.
  *  LLADD_BUSY as for lladd_hash_destroy, and while another transaction that has called
  *  lladd_hash_destroy_some for the table is open or in doubt. LLADD_DESTROYED: nothing is left. */
 LLADD_API int lladd_hash_destroy_some(struct lladd_txn *, lladd_pageno root, uint64_t pages,
                                       uint64_t *left);
-/** Calls fn for each page that lladd_hash_destroy_some has left, including blobs and the root page;
- *  if fn does not return 0, stops and returns that value. No thread may destroy the table
+/** Calls `fn` for each page that lladd_hash_destroy_some has left, including blobs and the root
+ *  page; if `fn` does not return 0, stops and returns that value. No thread may destroy the table
  *  meanwhile. LLADD_DESTROYED if no page is left. */
 LLADD_API int lladd_hash_destroy_pages(struct lladd_db *, lladd_pageno root,
                                        int (*fn)(void *ctx, lladd_pageno), void *ctx,
@@ -134,7 +134,7 @@ LLADD_API int lladd_hash_insert_many(struct lladd_txn *, struct lladd_hash *,
 /** Sets the value of a key; inserts the key if the table does not have it. */
 LLADD_API int lladd_hash_put(struct lladd_txn *, struct lladd_hash *, const void *key,
                              size_t key_len, const void *value, size_t value_len);
-/** Does the same as lladd_hash_put. *replaced: whether the key had a value before. */
+/** Does the same as lladd_hash_put. *replaced gets true if the key had a value before. */
 LLADD_API int lladd_hash_put_report(struct lladd_txn *, struct lladd_hash *, const void *key,
                                     size_t key_len, const void *value, size_t value_len,
                                     bool *replaced);
@@ -157,9 +157,9 @@ LLADD_API int lladd_hash_get(struct lladd_hash *, const void *key, size_t key_le
 /** Receives the bytes of a value, which are valid during the call. The function must be short and
  *  must not call the library. */
 typedef int lladd_hash_value_fn(void *ctx, struct lladd_span value);
-/** Looks a key up without a copy: calls fn with the value's bytes while the page is latched shared,
- *  and returns the result of fn. A value in a blob is read into memory first, and fn is called
- *  without the latch. */
+/** Looks a key up without a copy: calls `fn` with the value's bytes while the page is latched
+ *  shared, and returns the result of `fn`. A value in a blob is read into memory first, and `fn` is
+ *  called without the latch. */
 LLADD_API int lladd_hash_get_in_place(struct lladd_hash *, const void *key, size_t key_len,
                                       lladd_hash_value_fn *fn, void *ctx, struct lladd_error *);
 /** One of several keys to be looked up together. */
@@ -222,8 +222,8 @@ struct lladd_hash_stats {
 /** Fills as much as out->struct_size says. Reads every bucket. */
 LLADD_API int lladd_hash_stats_get(struct lladd_hash *, struct lladd_hash_stats *,
                                    struct lladd_error *);
-/** Calls fn for each page of the table, including blobs; if fn does not return 0, stops and returns
- *  that value. No thread may be changing the table. */
+/** Calls `fn` for each page of the table, including blobs; if `fn` does not return 0, stops and
+ *  returns that value. No thread may be changing the table. */
 LLADD_API int lladd_hash_pages(struct lladd_hash *, int (*fn)(void *ctx, lladd_pageno), void *ctx,
                                struct lladd_error *);
 /** Checks that every key is in its bucket and exists once, and that page chains, counts and blobs

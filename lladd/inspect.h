@@ -116,7 +116,7 @@ LLADD_API const char *lladd_inspect_log_end(const struct lladd_inspect *);
 /** Called for each file. If a callback of this header does not return 0, the call that runs it
  *  stops and returns that value. */
 typedef int lladd_inspect_file_fn(void *ctx, const char *name, uint64_t bytes);
-/** Calls fn for every file of the database, with its size. */
+/** Calls `fn` for every file of the database, with its size. */
 LLADD_API int lladd_inspect_files(struct lladd_inspect *, lladd_inspect_file_fn *, void *ctx,
                                   struct lladd_error *);
 
@@ -130,10 +130,10 @@ struct lladd_inspect_txn {
     struct lladd_in_doubt_info doubt; /**< valid if the transaction is prepared */
 };
 typedef int lladd_inspect_txn_fn(void *ctx, const struct lladd_inspect_txn *);
-/** Calls fn for every transaction that has not ended, the oldest first. */
+/** Calls `fn` for every transaction that has not ended, the oldest first. */
 LLADD_API int lladd_inspect_txns(struct lladd_inspect *, lladd_inspect_txn_fn *, void *ctx);
 
-/** Calls fn for every remembered heuristic outcome (lladd_heuristic_end) that can be read in the
+/** Calls `fn` for every remembered heuristic outcome (lladd_heuristic_end) that can be read in the
  *  log. */
 LLADD_API int lladd_inspect_heuristics(struct lladd_inspect *, lladd_heuristic_fn *, void *ctx);
 /** Called for each thing that keeps the log from being truncated. The name of a prepared
@@ -141,7 +141,7 @@ LLADD_API int lladd_inspect_heuristics(struct lladd_inspect *, lladd_heuristic_f
  *  lladd_pinner.name. An object class is listed with lsn 0 and age 0, because only the running
  *  application knows how much log the class needs. */
 typedef int lladd_inspect_pinner_fn(void *ctx, const struct lladd_pinner *);
-/** Calls fn for everything that keeps the log, in the order of LSNs; object classes come last. */
+/** Calls `fn` for everything that keeps the log, in the order of LSNs; object classes come last. */
 LLADD_API int lladd_inspect_pinners(struct lladd_inspect *, lladd_inspect_pinner_fn *, void *ctx);
 
 /** What a name in the catalogue stands for. */
@@ -162,7 +162,7 @@ struct lladd_inspect_name {
     const char *page_type; /**< page type of an operation; NULL: none */
 };
 typedef int lladd_inspect_name_fn(void *ctx, const struct lladd_inspect_name *);
-/** Calls fn for every name of the catalogue, in the order of the names' numbers. */
+/** Calls `fn` for every name of the catalogue, in the order of the names' numbers. */
 LLADD_API int lladd_inspect_names(struct lladd_inspect *, lladd_inspect_name_fn *, void *ctx);
 /** Returns the kind as text, for example "operation"; a static string. */
 LLADD_API const char *lladd_name_kind_text(enum lladd_name_kind);
@@ -188,10 +188,10 @@ struct lladd_inspect_record {
     const struct lladd_field *redo_fields, *undo_fields;
 };
 typedef int lladd_inspect_record_fn(void *ctx, const struct lladd_inspect_record *);
-/** Calls fn once for every record, from the first record at or after `from` (0: the oldest) to the
- *  end that the log had when the view was taken. Returns 0 at that end; an error names the first
- *  place that cannot be read. If a database in use truncates a part of the log before the walk has
- *  read it, the walk skips this part and goes on at the oldest record that is left;
+/** Calls `fn` once for every record, from the first record at or after `from` (0: the oldest) to
+ *  the end that the log had when the view was taken. Returns 0 at that end; an error names the
+ *  first place that cannot be read. If a database in use truncates a part of the log before the
+ *  walk has read it, the walk skips this part and goes on at the oldest record that is left;
  *  lladd_inspect_info.recycled_bytes says how much was skipped. */
 LLADD_API int lladd_inspect_log(struct lladd_inspect *, lladd_lsn from, lladd_inspect_record_fn *,
                                 void *ctx, struct lladd_error *);

@@ -98,11 +98,11 @@ struct lladd_journal_entry {
     struct lladd_span bytes; /**< live until the callback returns */
 };
 /** Called for each entry. If it does not return 0, the replay stops and returns that value, with
- *  the error that fn has stored in *err. */
+ *  the error that `fn` has stored in *err. */
 typedef int lladd_journal_fn(void *ctx, const struct lladd_journal_entry *, struct lladd_error *);
-/** Calls fn for all live entries of a tag that are committed when the call begins, in commit order.
- *  Waits until these entries are durable, and reads them from the log. Entries that are discarded
- *  during the call are still replayed. */
+/** Calls `fn` for all live entries of a tag that are committed when the call begins, in commit
+ *  order. Waits until these entries are durable, and reads them from the log. Entries that are
+ *  discarded during the call are still replayed. */
 LLADD_API int lladd_journal_replay(struct lladd_db *, uint64_t tag, lladd_journal_fn *fn, void *ctx,
                                    struct lladd_error *);
 
@@ -181,8 +181,9 @@ struct lladd_journal_info {
 };
 /** Receives the state of a tag, valid during the call. */
 typedef int lladd_journal_info_fn(void *ctx, const struct lladd_journal_info *);
-/** Calls fn for every tag, with its state at the beginning of the call; fn may call the library. If
- *  fn does not return 0, stops and returns that value. LLADD_NO_MEMORY. Any thread. */
+/** Calls `fn` for every tag, with its state at the beginning of the call; `fn` may call the
+ *  library. If `fn` does not return 0, stops and returns that value. LLADD_NO_MEMORY. Any
+ *  thread. */
 LLADD_API int lladd_journal_each(struct lladd_db *, lladd_journal_info_fn *fn, void *ctx,
                                  struct lladd_error *);
 

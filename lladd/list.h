@@ -93,7 +93,8 @@ LLADD_API int lladd_list_find(struct lladd_list *, struct lladd_item at,
                               struct lladd_item *out, struct lladd_error *);
 /** Counts the items; walks through the list. */
 LLADD_API int lladd_list_count(struct lladd_list *, uint64_t *out, struct lladd_error *);
-/** Calls fn for each page of the list. If fn does not return 0, stops and returns that value. */
+/** Calls `fn` for each page of the list. If `fn` does not return 0, stops and returns that
+ *  value. */
 LLADD_API int lladd_list_pages(struct lladd_list *, int (*fn)(void *ctx, lladd_pageno), void *ctx,
                                struct lladd_error *);
 /** Checks that the links of neighbouring items match, and that every stored item is in the chain.

@@ -119,17 +119,18 @@ struct lladd_options {
                                Default 64 MiB */
     /** Size of the log buffer, a power of two up to 2^30. A record is at most a quarter of it.
      *  lladd_open refuses less than 16 pages. It also refuses a size if a registered operation can
-     *  reserve more than five eighths of the size in one call of lladd_log_credit
-     *  (lladd_op.record_max, record_pages, credit_max); the error says which size is needed. An
-     *  earlier run with a larger buffer may have logged a lladd_log_object record or a name that is
-     *  too long for this size. If recovery has to undo such a record, or to log such a name again,
-     *  the library allocates a larger buffer. Default 8 MiB */
+     *  reserve more than five eighths of the size in one call of lladd_log_credit (the members
+     *  `record_max`, `record_pages` and `credit_max` of lladd_op say how much that is). The error
+     *  says which size is needed. An earlier run with a larger buffer may have logged a
+     *  lladd_log_object record or a name that is too long for this size. If recovery has to undo
+     *  such a record, or to log such a name again, the library allocates a larger buffer. Default
+     *  8 MiB */
     uint64_t log_ring_bytes;
     uint64_t log_segment_min; /**< size of the first log segment, a power of two from 4096. Default
                                     1 MiB */
     uint64_t log_segment_max; /**< new segments get larger, up to this size: a power of two, at
-                                    least log_segment_min, at most 2 GiB. Default 64 MiB, or
-                                    log_segment_min if that is larger */
+                                    least `log_segment_min`, at most 2 GiB. Default 64 MiB, or
+                                    `log_segment_min` if that is larger */
     /** Limit of the log on disk. lladd_open refuses less than four segments plus the log space that
      *  one call of a registered operation can reserve for records and their undo; the error says
      *  how much is needed (128 KiB with pages and segments of 4 KiB). Default 4 GiB; UINT64_MAX: no
@@ -138,7 +139,7 @@ struct lladd_options {
     /** A checkpoint is taken after this much log, to bound the duration of recovery. Default: four
      *  times the bytes of the dirty pages, or four times the bytes of the pages that were logged as
      *  images since the last checkpoint, if that is more. The default is never more than 512 MiB or
-     *  an eighth of log_limit_bytes, except that it is never less than 64 MiB. The background
+     *  an eighth of `log_limit_bytes`, except that it is never less than 64 MiB. The background
      *  thread spreads the writes of a checkpoint over time, but completes the checkpoint before
      *  half as much log again has been written */
     uint64_t checkpoint_bytes;
@@ -165,7 +166,7 @@ struct lladd_options {
                                   that do not fit into the index are redone before lladd_open
                                   returns. Full recovery keeps a table of the newest images, in at
                                   most half of this memory; without the table, redo reads more
-                                  pages. Default: a quarter of cache_bytes, at least 32 MiB */
+                                  pages. Default: a quarter of `cache_bytes`, at least 32 MiB */
     uint32_t file_mode;      /**< mode of new POSIX files: lladd_device_posix_mode. Default 0600 */
 };
 
@@ -249,7 +250,7 @@ struct lladd_txn_options {
      *  lladd_maintain, or a commit of a transaction that is not a system transaction. */
     bool system;
     /** The transaction never gets LLADD_LOG_FULL. Use this for a transaction that writes little,
-     *  and after which the log can be truncated. A part of log_limit_bytes is reserved for such
+     *  and after which the log can be truncated. A part of `log_limit_bytes` is reserved for such
      *  transactions; if they need more, the log exceeds the limit until the next checkpoint. */
     bool frees_log;
     enum lladd_durability durability;

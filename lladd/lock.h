@@ -81,8 +81,9 @@ LLADD_API size_t lladd_lock_name_text(struct lladd_lock_name, char *out, size_t 
 /** Returns "IS", "IX", "S", "SIX", "U", "X"; "-" for none. */
 LLADD_API const char *lladd_lock_mode_name(enum lladd_lock_mode);
 
-/* Special values of timeout_ns, the nanoseconds that a call may wait. TRY: the call does not wait.
- * WAIT: the call waits as long as the options allow. FOREVER: the call waits without a limit. */
+/* Special values of `timeout_ns`, the nanoseconds that a call may wait. LLADD_LOCK_TRY: the call
+ * does not wait. LLADD_LOCK_WAIT: it waits as long as the options allow. LLADD_LOCK_FOREVER: it
+ * waits without a limit. */
 #define LLADD_LOCK_TRY UINT64_C(0)
 #define LLADD_LOCK_WAIT (UINT64_MAX - 1) /**< lladd_lock_options.timeout_ns */
 #define LLADD_LOCK_FOREVER UINT64_MAX
@@ -169,13 +170,14 @@ struct lladd_lock_info {
     uint64_t waited_ns;          /**< how long the transaction has been waiting */
 };
 typedef int lladd_lock_info_fn(void *ctx, const struct lladd_lock_info *);
-/** Calls fn for every lock that is held or waited for. The locks of one name are reported as they
- *  are at one moment. fn may take locks. If fn does not return 0, stops and returns that value. */
+/** Calls `fn` for every lock that is held or waited for. The locks of one name are reported as they
+ *  are at one moment. `fn` may take locks. If `fn` does not return 0, stops and returns that
+ *  value. */
 LLADD_API int lladd_lock_each(struct lladd_db *, lladd_lock_info_fn *, void *ctx,
                               struct lladd_error *);
-/** Calls fn for every transaction for which the transaction with this number waits: one that holds
- *  the lock in a conflicting mode, or has requested it earlier in a conflicting mode. Makes no
- *  calls if the transaction does not wait. */
+/** Calls `fn` for every transaction for which the transaction with this number waits: one that
+ *  holds the lock in a conflicting mode, or has requested it earlier in a conflicting mode. Makes
+ *  no calls if the transaction does not wait. */
 LLADD_API int lladd_lock_blockers(struct lladd_db *, uint64_t number, lladd_lock_info_fn *,
                                   void *ctx, struct lladd_error *);
 
@@ -198,8 +200,8 @@ struct lladd_lock_event {
     const char *text; /**< the error's full text, with all transactions of a cycle; "" if granted */
 };
 typedef int lladd_lock_event_fn(void *ctx, const struct lladd_lock_event *);
-/** Calls fn for the last waits that ended, oldest first. If fn does not return 0, stops and returns
- *  that value. */
+/** Calls `fn` for the last waits that ended, oldest first. If `fn` does not return 0, stops and
+ *  returns that value. */
 LLADD_API int lladd_lock_history(struct lladd_db *, lladd_lock_event_fn *, void *ctx,
                                  struct lladd_error *);
 

@@ -63,12 +63,13 @@ enum lladd_undo_kind {
 /** The record that `prepare` builds: first the redo bytes, then the undo bytes. */
 struct lladd_draft {
     unsigned char *bytes;
-    size_t max; /**< record_max of the operation */
+    size_t max; /**< `record_max` of the operation */
     size_t redo_len, undo_len;
     struct lladd_error *error; /**< for lladd_error_set */
 };
 
-/** Room for len redo bytes; call it before lladd_draft_undo. NULL if record_max is too small. */
+/** Returns room for `len` redo bytes; NULL if `record_max` is too small. Call it before
+ *  lladd_draft_undo. */
 static inline void *lladd_draft_redo(struct lladd_draft *d, size_t len)
 {
     if (len > d->max)
@@ -76,7 +77,7 @@ static inline void *lladd_draft_redo(struct lladd_draft *d, size_t len)
     d->redo_len = len;
     return d->bytes;
 }
-/** Room for len undo bytes after the redo bytes. NULL if record_max is too small. */
+/** Returns room for `len` undo bytes after the redo bytes; NULL if `record_max` is too small. */
 static inline void *lladd_draft_undo(struct lladd_draft *d, size_t len)
 {
     if (len > d->max - d->redo_len)
@@ -92,7 +93,7 @@ struct lladd_op {
     uint32_t version;   /**< version of the redo and undo bytes; from 1 */
     void *ctx;          /**< passed to all callbacks but `validate`, `redo`, `undo`, `check` */
     /** The records apply only to pages of this type; NULL: to any formatted page. The records of an
-     *  operation without `redo` apply to no page at all; only undo_kind LOGICAL allows such an
+     *  operation without `redo` apply to no page at all; only `undo_kind` LOGICAL allows such an
      *  operation. */
     const char *page_type;
     /** If true, the operation turns any page into a new page of `page_type`: `redo` starts from a
@@ -109,17 +110,18 @@ struct lladd_op {
      *  be formatted. */
     int (*prepare)(void *ctx, struct lladd_view page, struct lladd_span args,
                    struct lladd_draft *draft);
-    /** Do these redo or undo bytes fit this page? Called before every redo and undo of stored bytes
-     *  (OP-7). If the callback returns true, redo and undo must not read or write outside the page,
-     *  whatever the bytes are. NULL only for operations without a page. For logical undo bytes
-     *  `page.bytes` is NULL; for an operation that formats, the page's body is zeros. */
+    /** Returns true if these redo or undo bytes fit this page. Called before every redo and undo of
+     *  stored bytes (OP-7). If the callback returns true, redo and undo must not read or write
+     *  outside the page, whatever the bytes are. NULL only for operations without a page. For
+     *  logical undo bytes `page.bytes` is NULL; for an operation that formats, the page's body is
+     *  zeros. */
     bool (*validate)(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span bytes);
     /** Changes one page according to the logged bytes. Cannot fail, and depends only on the page
      *  and the bytes (OP-1, OP-4). Not only recovery runs `redo`: lladd_update does, too. */
     void (*redo)(struct lladd_page *page, struct lladd_span redo);
     /** LLADD_UNDO_PAGE: undoes on the page what `redo` has done. The rules of `redo` apply. */
     void (*undo)(struct lladd_page *page, struct lladd_span undo);
-    /** LLADD_UNDO_LOGICAL: undoes the operation by ordinary calls on the transaction; then the
+    /** LLADD_UNDO_LOGICAL: undoes the operation with ordinary calls on the transaction; then the
      *  library writes a CLR. If a crash interrupts the callback, recovery rolls back the changes
      *  that the callback has made, and calls it again. Top actions that the callback has closed
      *  with LLADD_NO_OP are not rolled back, so they must be idempotent. */
@@ -129,8 +131,8 @@ struct lladd_op {
                                   each record, but no page images */
     uint32_t undo_pages_max; /**< LOGICAL: the maximum number of pages that `compensate` fixes at a
                                   time */
-    /** Returns true if the page satisfies the operation's invariant. Called in debug builds and by
-     *  verification. Nullable */
+    /** Returns true if the page satisfies the operation's invariant. Called in debug builds, and
+     *  when a database is verified. Nullable */
     bool (*check)(struct lladd_view page);
     /** Zeroes those bytes of a scratch copy that need not be the same in the original page and in a
      *  page that redo has rebuilt. Nullable: then the page type's `mask` is used */
@@ -147,7 +149,7 @@ struct lladd_op {
      *  limits. */
     uint32_t undo_log_base;
     /** If not 0, the bytes of this many pages are a second limit for the redo plus undo bytes of
-     *  one record. The library reserves the smaller of this limit and record_max for a record. So
+     *  one record. The library reserves the smaller of this limit and `record_max` for a record. So
      *  an operation for all page sizes reserves no more log space than the database's page size
      *  needs. */
     uint32_t record_pages;
@@ -164,12 +166,12 @@ struct lladd_page_type {
     const char *name;
     uint32_t version;
     void *ctx;
-    /** The unused bytes [*begin, *end) of a page, which images omit; must lie in the body.
-     *  Nullable: then images omit the zeros at the page's end. */
+    /** Gets the unused bytes [*begin, *end) of a page, which images omit; they must lie in the
+     *  body. Nullable: then images omit the zeros at the page's end. */
     void (*hole)(struct lladd_view page, uint32_t *begin, uint32_t *end);
     bool (*check)(struct lladd_view page); /**< returns true if the page satisfies the type's
-                                                invariant; called in debug builds and by
-                                                verification. Nullable */
+                                                invariant. Called in debug builds, and when a
+                                                database is verified. Nullable */
     void (*mask)(void *ctx, struct lladd_page *scratch); /**< as lladd_op.mask. Nullable */
     /** Writes the page's contents as text, for tools. Nullable */
     void (*describe)(void *ctx, struct lladd_sink *, struct lladd_view page);
@@ -204,10 +206,10 @@ struct lladd_object_class {
      *  still has are redone, and no checkpoint keeps log for the class. */
     lladd_lsn (*durable_lsn)(void *ctx, struct lladd_db *);
     /** Redoes a record; called in LSN order. NULL: the class reads the log after recovery
-     *  (lladd_log_open), because it has to know how transactions ended; then durable_lsn is only
+     *  (lladd_log_open), because it has to know how transactions ended; then `durable_lsn` is only
      *  used to keep the log, and `undo` must be NULL. */
     int (*redo)(void *ctx, struct lladd_db *, lladd_lsn, uint64_t object, struct lladd_span redo);
-    /** Undoes a record, at rollback and in recovery (txn is NULL while recovery redoes CLRs). The
+    /** Undoes a record, at rollback and in recovery (`txn` is NULL while recovery redoes CLRs). The
      *  only error that it may return is LLADD_NO_MEMORY. NULL: the class's records have no undo. */
     int (*undo)(void *ctx, struct lladd_db *, struct lladd_txn *, lladd_lsn compensation,
                 uint64_t object, struct lladd_span undo);
@@ -224,9 +226,9 @@ struct lladd_object_class {
     void (*advance)(void *ctx, struct lladd_db *, lladd_lsn);
     /** Writes the redo or undo bytes of a record as text, for tools. Nullable */
     void (*describe)(void *ctx, struct lladd_sink *, enum lladd_span_kind, struct lladd_span);
-    /** Writes into `text` which data of the class need the log from durable_lsn on: a short
+    /** Writes into `text` which data of the class need the log from `durable_lsn` on: a short
      *  NUL-terminated string, at most `size` bytes, which lladd_log_pinner appends to the class's
-     *  name. Nullable; descriptors of an older struct_size lack it. */
+     *  name. Nullable; descriptors with a smaller `struct_size` lack it. */
     void (*pins)(void *ctx, struct lladd_db *, char *text, size_t size);
 };
 
@@ -263,26 +265,27 @@ struct lladd_participant {
     /** Called by lladd_rollback_to when the changes since the savepoint have been undone. */
     void (*rolled_back_to)(void *ctx, void *state, struct lladd_txn *, lladd_savepoint_id);
     /** Called when the transaction's undoable records newer than the record at `since` have been
-     *  undone, by lladd_rollback_to (then after rolled_back_to) or by lladd_nta_abort. since 0: all
-     *  records of the transaction. Nullable; descriptors of an older struct_size lack it. */
+     *  undone, by lladd_rollback_to (then after `rolled_back_to`) or by lladd_nta_abort. `since` 0:
+     *  all records of the transaction have been undone. Nullable; descriptors with a smaller
+     *  `struct_size` lack it. */
     void (*undone)(void *ctx, void *state, struct lladd_txn *, lladd_lsn since);
     /** Called when the transaction is about to log its commit or prepare record. The participant
      *  makes everything durable that must be durable before that record, for example pages written
      *  without logging (lladd_bulk_sync). If the callback returns an error, the commit or prepare
      *  returns this error, and the transaction is unchanged. The participants are called in the
      *  order in which they have joined; those of an extension with `bulk_written` come last.
-     *  Nullable; descriptors of an older struct_size lack it. */
+     *  Nullable; descriptors with a smaller `struct_size` lack it. */
     int (*committing)(void *ctx, void *state, struct lladd_txn *);
     /** Called by lladd_prepare when the prepare record is durable: the participant may release
      *  state that its prepare bytes do not describe. lladd_prepare_async does not call it.
-     *  Nullable; descriptors of an older struct_size lack it. */
+     *  Nullable; descriptors with a smaller `struct_size` lack it. */
     void (*prepared)(void *ctx, void *state, struct lladd_txn *);
     /** Called after `logged`, when the commit record has its LSN, so that every later commit
      *  follows this one. Called in the committing thread, which holds no page latch, before this
      *  thread waits for durability. `committed` may run at the same time as `durable` or after it,
      *  because another thread may find first that the commit is durable. If both callbacks are set,
      *  use a reference count; if only `committed` is set, free the state in it. Nullable;
-     *  descriptors of an older struct_size lack it. */
+     *  descriptors with a smaller `struct_size` lack it. */
     void (*committed)(void *ctx, void *state, struct lladd_db *, lladd_lsn commit);
     /** Recovery with LLADD_RECOVER_INSTANT: may this change of a loser be undone after lladd_open
      *  has returned? 0 means yes: the participant has now protected the changed data for `txn`
@@ -295,8 +298,8 @@ struct lladd_participant {
      *  one result of 0 is enough. Do not return 0 for a change of an allocation bitmap
      *  (lladd.map.*): until the undo, a page that the loser has freed counts as free. If such a
      *  page is damaged beyond repair in another crash, the damage is not reported, and undo
-     *  allocates the page again without its contents. Nullable; descriptors of an older struct_size
-     *  lack it. */
+     *  allocates the page again without its contents. Nullable; descriptors with a smaller
+     *  `struct_size` lack it. */
     int (*protect)(void *ctx, struct lladd_txn *, const struct lladd_log_entry *);
 };
 
@@ -323,7 +326,7 @@ struct lladd_structure {
      *  be checked in this process. A resource error ends the verification. The pages are as
      *  recovery has left them; for a damaged page lladd_page_fix returns an error. */
     int (*check)(void *ctx, struct lladd_db *, struct lladd_root_value, struct lladd_error *);
-    /** Calls fn(arg, page) once for each page of the structure, including pages of extents. If fn
+    /** Calls fn(arg, page) once for each page of the structure, including pages of extents. If `fn`
      *  does not return 0, stops and returns that value. Nullable: then pages that no structure owns
      *  are not reported as leaks. */
     int (*pages)(void *ctx, struct lladd_db *, struct lladd_root_value,
@@ -358,14 +361,14 @@ struct lladd_extension {
      *  built-in allocator (BUF-5). Nullable */
     int (*is_allocated)(void *ctx, struct lladd_db *, void *state, lladd_pageno, bool *out,
                         struct lladd_error *);
-    /** The structures that tools can check, NULL-terminated. Nullable; descriptors of an older
-     *  struct_size lack it. */
+    /** The structures that tools can check, NULL-terminated. Nullable; descriptors with a smaller
+     *  `struct_size` lack it. */
     const struct lladd_structure *const *structures;
     /** Called when the handle is about to be closed, by lladd_close, lladd_db_kill or an lladd_open
      *  that returns an error. The extension must end its threads that use the handle; until the
      *  callback returns, these threads can still use the handle. Called once, before the first
-     *  `detach`, if `attach` has returned 0. Nullable; descriptors of an older struct_size lack
-     *  it. */
+     *  `detach`, if `attach` has returned 0. Nullable; descriptors with a smaller `struct_size`
+     *  lack it. */
     void (*stop)(void *ctx, struct lladd_db *, void *state);
     /** For an extension that keeps what the log lacks, such as an archive. Called before
      *  lladd_bulk_write returns, when it has written `n` pages from `first` on: once for each
@@ -375,7 +378,7 @@ struct lladd_extension {
      *  of their own, so the callback may wait for files, but for nothing else. lladd_bulk_write
      *  returns the callback's error. The participants of an extension with this callback get
      *  `committing` last, since the other participants may write in bulk in their `committing`.
-     *  Nullable; descriptors of an older struct_size lack it. */
+     *  Nullable; descriptors with a smaller `struct_size` lack it. */
     int (*bulk_written)(void *ctx, struct lladd_db *, void *state, struct lladd_txn *,
                         lladd_lsn barrier, lladd_pageno first, uint64_t n, bool typed,
                         const void *bytes);
@@ -392,8 +395,8 @@ struct lladd_extension {
      *  returns any other error of the callback. If the log is truncated meanwhile, the callback is
      *  called again, with a higher `since`. Called in any thread, and in several threads at a time.
      *  The thread may hold latches of pages, so the callback may wait for files, but must not use
-     *  pages or transactions of this handle. Nullable; descriptors of an older struct_size lack
-     *  it. */
+     *  pages or transactions of this handle. Nullable; descriptors with a smaller `struct_size`
+     *  lack it. */
     int (*base_of)(void *ctx, struct lladd_db *, void *state, lladd_pageno, lladd_lsn since,
                    lladd_lsn writer, void *bytes, struct lladd_error *);
 };

@@ -117,7 +117,7 @@ LLADD_API int lladd_region_get(struct lladd_db *, lladd_pageno first, struct lla
                                struct lladd_error *);
 /** If it does not return 0, lladd_region_each stops and returns that value. */
 typedef int lladd_region_fn(void *ctx, const struct lladd_region *);
-/** Calls fn for every region, in no order, under no latch. A region that exists during the whole
+/** Calls `fn` for every region, in no order, under no latch. A region that exists during the whole
  *  call is reported exactly once. */
 LLADD_API int lladd_region_each(struct lladd_db *, lladd_region_fn *, void *ctx,
                                 struct lladd_error *);
@@ -145,7 +145,7 @@ LLADD_API int lladd_root_set(struct lladd_txn *, const char *name, struct lladd_
 LLADD_API int lladd_root_delete(struct lladd_txn *, const char *name);
 /** If it does not return 0, lladd_root_each stops and returns that value. */
 typedef int lladd_root_fn(void *ctx, const char *name, struct lladd_root_value);
-/** Calls fn for every name that has a value, in no order, under no latch. */
+/** Calls `fn` for every name that has a value, in no order, under no latch. */
 LLADD_API int lladd_root_each(struct lladd_db *, lladd_root_fn *, void *ctx, struct lladd_error *);
 
 #ifdef __cplusplus

@@ -46,7 +46,7 @@ struct lladd_store_ops {
      *  LLADD_CORRUPT_BACKUP: the object has fewer bytes. */
     int (*get)(struct lladd_store *, const char *name, uint64_t offset, void *bytes, size_t len,
                struct lladd_error *);
-    /** Calls fn for each object with a name that begins with `prefix`, in no order. */
+    /** Calls `fn` for each object with a name that begins with `prefix`, in no order. */
     int (*list)(struct lladd_store *, const char *prefix, lladd_store_list_fn *, void *ctx,
                 struct lladd_error *);
     /** Deletes an object, durably. LLADD_NOT_FOUND. */
@@ -166,7 +166,7 @@ LLADD_API int lladd_backup(struct lladd_db *, struct lladd_store *,
 
 /** If it does not return 0, lladd_backup_each stops and returns that value. */
 typedef int lladd_backup_fn(void *ctx, const struct lladd_backup_info *);
-/** Calls fn for every complete backup in the store, oldest first. A manifest that is damaged is
+/** Calls `fn` for every complete backup in the store, oldest first. A manifest that is damaged is
  *  LLADD_CORRUPT_BACKUP. `allocator` may be NULL. */
 LLADD_API int lladd_backup_each(struct lladd_store *, const struct lladd_allocator *allocator,
                                 lladd_backup_fn *, void *ctx, struct lladd_error *);
@@ -232,7 +232,7 @@ struct lladd_archive_status {
     size_t struct_size;
     bool attached; /**< a database is open with the archive, and it was not detached */
     bool diverged; /**< stopped: another copy of the database archives into the store */
-    bool gap;      /**< log between gap_from and gap_to was recycled before it was stored, or a
+    bool gap;      /**< log between `gap_from` and `gap_to` was recycled before it was stored, or a
                               transaction that committed there has written pages in bulk that are
                               not stored. Targets beyond the gap need a new backup */
     lladd_lsn gap_from, gap_to;
@@ -407,7 +407,7 @@ struct lladd_archive_item {
 };
 /** If it does not return 0, lladd_archive_each stops and returns that value. */
 typedef int lladd_archive_fn(void *ctx, const struct lladd_archive_item *);
-/** Calls fn for what the store has besides its backups (lladd_backup_each): for each timeline, by
+/** Calls `fn` for what the store has besides its backups (lladd_backup_each): for each timeline, by
  *  number, the timeline, then its ranges, gaps and marks. Reads the first header of each segment.
  *  `allocator` may be NULL. LLADD_NOT_FOUND: the store is empty. */
 LLADD_API int lladd_archive_each(struct lladd_store *, const struct lladd_allocator *allocator,
@@ -494,7 +494,7 @@ LLADD_API int lladd_archive_check(struct lladd_store *, const struct lladd_check
  *  backup is kept if either of them keeps it. Initialise with LLADD_KEEP_INIT. */
 struct lladd_keep {
     size_t struct_size;
-    uint64_t backups; /**< keep this number of backups, those that ended last; 0: see since_us */
+    uint64_t backups; /**< keep this number of backups, those that ended last; 0: see `since_us` */
     int64_t since_us; /**< keep what a restore to this time or a later one needs: the backups that
                            have ended since, and for each of their timelines the last one that had
                            ended before. Wall clock, microseconds since 1970; 0: see backups */

@@ -58,7 +58,7 @@ struct lladd_sim_excuse {
 };
 
 /** A test. Callbacks return 0 or a code of error.h with *err filled in. A callback may depend only
- *  on its arguments, on ctx as `setup` left it, and on the database, because it is called any
+ *  on its arguments, on `ctx` as `setup` left it, and on the database, because it is called any
  *  number of times, also on earlier states of the database. A callback must not be NULL unless its
  *  comment says "Nullable". */
 struct lladd_sim_subject {
@@ -86,7 +86,7 @@ struct lladd_sim_subject {
     /** Writes the contents of the database in any form; equal contents must give equal bytes.
      *  Nullable */
     int (*dump)(void *ctx, struct lladd_db *, struct lladd_sink *, struct lladd_error *);
-    /** Size of the model in bytes: memory without pointers, zeroed before model_init. 0: the
+    /** Size of the model in bytes: memory without pointers, zeroed before `model_init`. 0: the
      *  subject has no model, and contents are not compared. */
     size_t model_size;
     void (*model_init)(void *ctx, void *model); /**< gives the model the contents of the database
@@ -101,9 +101,9 @@ struct lladd_sim_subject {
     /** Commits new work in a recovered database; an error is a failure (oracle O6). Nullable: then
      *  the simulator allocates, writes and frees a page. */
     int (*go_on)(void *ctx, struct lladd_db *, struct lladd_error *);
-    /** Calls fn for each page of the subject's structures. These pages must be allocated, and any
-     *  other allocated page is a leak (oracle O10). If fn does not return 0, stops and returns that
-     *  value. Nullable: then allocated pages are not checked */
+    /** Calls `fn` for each page of the subject's structures. These pages must be allocated, and any
+     *  other allocated page is a leak (oracle O10). If `fn` does not return 0, stops and returns
+     *  that value. Nullable: then allocated pages are not checked */
     int (*pages)(void *ctx, struct lladd_db *, int (*fn)(void *arg, lladd_pageno), void *arg,
                  struct lladd_error *);
     /** Names of the operations that must take all paths; the array ends with NULL. If the member is
@@ -116,10 +116,10 @@ struct lladd_sim_subject {
      *  ends open transactions before this call. lladd_sim_random makes large workloads this way. */
     bool repeats;
     /** Number of threads of a workload for lladd_sim_interleave, 2 to LLADD_SIM_THREADS_MAX; each
-     *  thread calls run_thread with its own number, from 0. The threads wait for each other only
+     *  thread calls `run_thread` with its own number, from 0. The threads wait for each other only
      *  with <lladd/sync.h>. They may prepare transactions, but must not roll back a prepared one
-     *  with lladd_sim_abort. `run` may then be NULL: a simulation with one thread calls run_thread
-     *  for one number after the other. */
+     *  with lladd_sim_abort. `run` may then be NULL: a simulation with one thread calls
+     *  `run_thread` for one number after the other. */
     uint32_t threads;
     int (*run_thread)(void *ctx, struct lladd_sim *, struct lladd_db *, unsigned thread,
                       struct lladd_error *);
@@ -454,7 +454,7 @@ struct lladd_sim_errors_report {
     char subject[64];
     uint64_t seed;
     bool complete;         /**< all runs within the bounds were done */
-    uint32_t points;       /**< number of crashes in whose recoveries faults were tried */
+    uint32_t points;       /**< number of crashes after which faults were tried in the recovery */
     uint64_t runs;         /**< number of runs with a fault */
     uint64_t states;       /**< number of crash states after these runs that were recovered and
                                 judged */

@@ -50,7 +50,7 @@ struct lladd_sim_sample {
     const struct lladd_op *op;
     const struct lladd_page_type *type; /**< type of the page after the update; the checks use its
                                              `hole`, `check` and `mask` */
-    const void *page; /**< the page before the update: page_size bytes including the header; NULL:
+    const void *page; /**< the page before the update: `page_size` bytes including the header; NULL:
                            zeros */
     uint64_t number;  /**< number of the page */
     struct lladd_span args; /**< for `prepare`, or the redo bytes if the operation has no `prepare`.

@@ -25,7 +25,7 @@ struct lladd_db;
 LLADD_API int lladd_snapshot_acquire(struct lladd_db *, lladd_lsn *out, struct lladd_error *);
 /** Releases a snapshot. LLADD_BAD_ARGUMENT: no snapshot is held at this LSN. */
 LLADD_API int lladd_snapshot_release(struct lladd_db *, lladd_lsn);
-/** Returns the LSN of the oldest snapshot that is held. If no snapshot is held: the LSN of the
+/** Returns the LSN of the oldest snapshot that is held or, if no snapshot is held, the LSN of the
  *  newest commit. */
 LLADD_API lladd_lsn lladd_snapshot_oldest(struct lladd_db *);
 

@@ -112,8 +112,8 @@ LLADD_API void lladd_word_wait_as(const char *what, const uint32_t *word, uint32
  *  the limit would end is a deadlock. */
 LLADD_API void lladd_word_wait_net(const char *what, const uint32_t *word, uint32_t expected,
                                    uint32_t bits, uint64_t ns);
-/** Wakes at most `n` threads that sleep on the word and whose `bits` have at least one bit in
- *  common with the `bits` of this call. */
+/** Wakes at most `n` threads that sleep on the word. A thread is woken only if its `bits` have at
+ *  least one bit in common with the `bits` of this call. */
 LLADD_API void lladd_word_wake(const uint32_t *word, int n, uint32_t bits);
 
 #ifdef LLADD_DST

@@ -52,8 +52,9 @@ struct lladd_in_doubt_info {
 };
 /** Receives a transaction; the info is valid during the call. */
 typedef int lladd_in_doubt_fn(void *ctx, const struct lladd_in_doubt_info *);
-/** Calls fn for every transaction that is prepared and has not ended, in no order. If fn does not
- *  return 0, stops and returns that value. Any thread; fn may make any call on the database. */
+/** Calls `fn` for every transaction that is prepared and has not ended, in no order. If `fn` does
+ *  not return 0, stops and returns that value. Any thread; `fn` may make any call on the
+ *  database. */
 LLADD_API int lladd_in_doubt_each(struct lladd_db *, lladd_in_doubt_fn *, void *ctx,
                                   struct lladd_error *);
 /** Returns the handle of an in-doubt transaction that recovery has found; the caller commits or
@@ -82,8 +83,8 @@ struct lladd_heuristic_info {
 };
 /** Receives an outcome; the info is valid during the call. */
 typedef int lladd_heuristic_fn(void *ctx, const struct lladd_heuristic_info *);
-/** Calls fn for every remembered outcome. If fn does not return 0, stops and returns that value.
- *  Any thread; fn may make any call on the database. */
+/** Calls `fn` for every remembered outcome. If `fn` does not return 0, stops and returns that
+ *  value. Any thread; `fn` may make any call on the database. */
 LLADD_API int lladd_heuristic_each(struct lladd_db *, lladd_heuristic_fn *, void *ctx,
                                    struct lladd_error *);
 /** Forgets an outcome, because the coordinator has learned it; durable when the call returns 0.

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Initialises a struct of options: struct_size is set, all other members are zero. */
+/** Initialises a struct of options: `struct_size` is set, all other members are zero. */
 #ifdef __cplusplus
 #define LLADD_SIZED_INIT(type) lladd_sized_init<type>()
 /** @cond */
