@@ -126,8 +126,8 @@ LLADD_API int lladd_device_overlay(struct lladd_device *below, struct lladd_devi
  *  to unnamed files in the operating system's directory `spill_dir`; these files disappear with the
  *  device. The index of such an unnamed file needs additional memory: one bit for each 4096 bytes
  *  of the database file. If `spill_dir` has no space left, the write returns the negative errno of
- *  the file system. `memory_bytes` UINT64_MAX: no bound, and `spill_dir` may be NULL.
- *  LLADD_NO_MEMORY, LLADD_BAD_ARGUMENT. */
+ *  the file system. If `memory_bytes` is UINT64_MAX, there is no bound, and `spill_dir` may be
+ *  NULL. LLADD_NO_MEMORY, LLADD_BAD_ARGUMENT. */
 LLADD_API int lladd_device_overlay_bounded(struct lladd_device *below, uint64_t memory_bytes,
                                            const char *spill_dir, struct lladd_device **out);
 /** Closes and frees a device made by one of the functions above; NULL does nothing. No database may

@@ -294,7 +294,7 @@ LLADD_API int lladd_dtable_config_set_child(struct lladd_dtable_config *, const 
                                             struct lladd_dtable_config *child,
                                             struct lladd_error *);
 /** Checks that the configuration is complete and that each layer is allowed in its place, and fills
- *  in parameters that depend on other layers. Type 0: for any type of keys. */
+ *  in parameters that depend on other layers. Type 0 means any type of keys. */
 LLADD_API int lladd_dtable_config_check(struct lladd_dtable_config *, enum lladd_dtable_type,
                                         struct lladd_error *);
 /** For a checked configuration: 0 if each layer that needs the size of values knows the size.

@@ -415,11 +415,11 @@ struct lladd_dtable_lead {
     const uint64_t *word;
 };
 /** Finds the cursor that may be moved instead of `cursor`: `cursor` itself if it moves by place, or
- *  the result of its class's `cursor_lead`. False: there is no such cursor. */
+ *  the result of its class's `cursor_lead`. Returns false if there is no such cursor. */
 LLADD_API bool lladd_dtable_cursor_lead(struct lladd_dtable_cursor *, struct lladd_dtable_lead *);
 /** Narrows the interval of places: it begins at the place of the lead's cursor, extends in the
- *  given direction, and ends before the first row at or beyond `key`; key NULL: at the end of the
- *  table. False: the limit is unknown. */
+ *  given direction, and ends before the first row at or beyond `key` or, if `key` is NULL, at the
+ *  end of the table. Returns false if the limit is unknown. */
 LLADD_API bool lladd_dtable_cursor_lead_to(struct lladd_dtable_lead *, bool forward,
                                            const struct lladd_dtable_key *);
 

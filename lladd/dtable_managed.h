@@ -194,10 +194,10 @@ LLADD_API int lladd_managed_lock(struct lladd_txn *, struct lladd_managed *,
 /* ---- maintenance ----------------------------------------------------------------------------- */
 
 /** Does one step of the work that is due: frees an obsolete run, digests, or combines. *more
- *  (nullable): more work is due. A step that returns an error has changed nothing, and remains due.
- *  At the log's byte limit a step that frees a run or combines may be refused (LLADD_LOG_FULL), but
- *  no digest is refused. After a step that could not free a run, the next step digests if a digest
- *  is due. */
+ *  (nullable) gets true if more work is due. A step that returns an error has changed nothing, and
+ *  remains due. At the log's byte limit a step that frees a run or combines may be refused
+ *  (LLADD_LOG_FULL), but no digest is refused. After a step that could not free a run, the next
+ *  step digests if a digest is due. */
 LLADD_API int lladd_managed_maintain(struct lladd_managed *, bool *more, struct lladd_error *);
 /** Digests all committed rows now, whether or not a digest is due. LLADD_BUSY while a digest is
  *  running. */

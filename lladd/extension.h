@@ -178,8 +178,8 @@ LLADD_API void lladd_page_prefetch(struct lladd_db *, lladd_pageno, uint64_t n);
  *  processor's cache, if the page is in the page cache. */
 LLADD_API void lladd_prefetch_line(struct lladd_db *, lladd_pageno, uint32_t offset);
 /** Prefetches the page's header, and `len` bytes at `offset` of its body, into the processor's
- *  cache, if the page is in the page cache; a long range may be prefetched only in part. len 0:
- *  only the header. */
+ *  cache, if the page is in the page cache; a long range may be prefetched only in part. If
+ *  `len` is 0, prefetches only the header. */
 LLADD_API void lladd_prefetch_lines(struct lladd_db *, lladd_pageno, uint32_t offset, uint32_t len);
 
 /** Runs the operation: latch, prepare, log, redo, set the page LSN (OP-1..3; LLADD paper, section

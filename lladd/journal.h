@@ -160,10 +160,11 @@ LLADD_API int lladd_journal_state(struct lladd_txn *, uint64_t tag, void ***stat
 
 /** Copies live entries of a tag that are older than `below` to the end of the log, so that older
  *  log can be truncated. Each call copies about a megabyte in a system transaction, the entries of
- *  the oldest commits first. *more (nullable): more entries remain. The entries keep their order
- *  and their commit LSNs. tag 0: the tag with the oldest entry. With lladd_object_applied_lsn as
- *  `below`, all present entries are copied. Checkpoints copy entries in the same way if enough log
- *  can then be truncated (docs/journal.md). LLADD_BUSY while the tag is being changed. */
+ *  the oldest commits first. *more (nullable) gets true if more entries remain. The entries keep
+ *  their order and their commit LSNs. `tag` 0 means the tag with the oldest entry. If `below` is
+ *  lladd_object_applied_lsn, all present entries are copied. Checkpoints copy entries in the same
+ *  way if enough log can then be truncated (docs/journal.md). LLADD_BUSY while the tag is being
+ *  changed. */
 LLADD_API int lladd_journal_clean(struct lladd_db *, uint64_t tag, lladd_lsn below, bool *more,
                                   struct lladd_error *);
 

@@ -231,9 +231,10 @@ LLADD_API void lladd_db_uuid(const struct lladd_db *, unsigned char out[16]);
 /** Takes a fuzzy checkpoint now, and truncates the log up to the first record that is still needed
  *  (lladd_log_pinner). */
 LLADD_API int lladd_checkpoint(struct lladd_db *, struct lladd_error *);
-/** Does one step of background work, for handles without threads; *more (nullable): more work is
- *  due. After an instant recovery the steps roll back the remaining losers, then redo the remaining
- *  pages, and then take a checkpoint. LLADD_CORRUPT_PAGE if a page cannot be redone. */
+/** Does one step of background work, for handles without threads. *more (nullable) gets true if
+ *  more work is due. After an instant recovery the steps roll back the remaining losers, then redo
+ *  the remaining pages, and then take a checkpoint. LLADD_CORRUPT_PAGE if a page cannot be
+ *  redone. */
 LLADD_API int lladd_maintain(struct lladd_db *, bool *more, struct lladd_error *);
 
 /* ---- transactions -------------------------------------------------------------------------- */

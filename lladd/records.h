@@ -72,12 +72,12 @@ struct lladd_record {
 
 /* ---- slotted pages: page type "lladd.slotted", records of any length ------------------------- */
 
-/** Makes the page an empty page of variable-length records. `owner`: a number that identifies the
+/** Makes the page an empty page of variable-length records. `owner` is a number that identifies the
  *  structure that owns the page. */
 LLADD_API int lladd_slotted_format(struct lladd_txn *, lladd_pageno, uint64_t owner);
-/** Stores a record on the page. `bytes` NULL: zeros. LLADD_PAGE_FULL if the page has too little
- *  space that is not reserved for the undo of other transactions. LLADD_TOO_LARGE beyond
- *  lladd_slotted_max. */
+/** Stores a record on the page; if `bytes` is NULL, its bytes are zeros. LLADD_PAGE_FULL if the
+ *  page has too little space that is not reserved for the undo of other transactions.
+ *  LLADD_TOO_LARGE beyond lladd_slotted_max. */
 LLADD_API int lladd_slotted_alloc(struct lladd_txn *, lladd_pageno, const void *bytes, size_t len,
                                   unsigned tag, struct lladd_rid *out);
 /** Frees a record. This call and all following calls with a lladd_rid return LLADD_OUT_OF_RANGE if
@@ -141,7 +141,7 @@ LLADD_API int lladd_slotted_set_held(struct lladd_txn *, struct lladd_page *held
 /** Makes the page an empty page of records of `size` bytes each. LLADD_BAD_ARGUMENT if not even one
  *  record fits. */
 LLADD_API int lladd_fixed_format(struct lladd_txn *, lladd_pageno, uint32_t size);
-/** Stores a record; `bytes` NULL: zeros. LLADD_PAGE_FULL. */
+/** Stores a record; if `bytes` is NULL, its bytes are zeros. LLADD_PAGE_FULL. */
 LLADD_API int lladd_fixed_alloc(struct lladd_txn *, lladd_pageno, const void *bytes,
                                 struct lladd_rid *out);
 /** Frees a record. LLADD_OUT_OF_RANGE if the record does not exist. */

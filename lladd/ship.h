@@ -209,12 +209,12 @@ LLADD_API int lladd_ship_register(struct lladd_options *, struct lladd_store *,
 /** Frees the archive; NULL does nothing. */
 LLADD_API void lladd_archive_free(struct lladd_archive *);
 /** Stores the next object: a segment of the log, or the new part of the segment that is being
- *  written. The pages that the segment's transactions have written in bulk are stored first. *more:
- *  there is more to store. The thread must hold no page, as for lladd_checkpoint. LLADD_DIVERGED:
- *  another copy of the database archives into the store, or the store has other log; the archive
- *  then keeps the log, and stores nothing until the database is opened again. Any other error
- *  leaves the archive as it was, and the next call tries again. LLADD_BAD_STATE: no database is
- *  open with this archive, or it was detached. */
+ *  written. The pages that the segment's transactions have written in bulk are stored first. *more
+ *  gets true if there is more to store. The thread must hold no page, as for lladd_checkpoint.
+ *  LLADD_DIVERGED: another copy of the database archives into the store, or the store has other
+ *  log; the archive then keeps the log, and stores nothing until the database is opened again. Any
+ *  other error leaves the archive as it was, and the next call tries again. LLADD_BAD_STATE: no
+ *  database is open with this archive, or it was detached. */
 LLADD_API int lladd_archive_step(struct lladd_archive *, bool *more, struct lladd_error *);
 /** Logs a named mark, and makes it durable. A restore to the mark includes all transactions that
  *  committed before the call. A name has 1 to 64 letters, digits, '_', '-' and '.', and does not
