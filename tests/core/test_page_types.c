@@ -88,6 +88,7 @@ START_TEST(redo_gives_a_page_another_type)
     struct lladd_op format = test_format;
     lladd_op_id id;
     fixture_init(&r, (unsigned)_i);
+    r.options.checkpoint_bytes = 64u << 10;
     register_watched(&watched);
     plain.name = format.page_type = "test.plain";
     format.name = "test.plain.format";
