@@ -367,6 +367,9 @@ struct lladd_restore_options {
      *  nullable. If it does not return 0, the call stops and returns that value. */
     lladd_in_doubt_fn *in_doubt;
     void *in_doubt_ctx;
+    lladd_lsn expected; /**< that its newest objects are missing cannot be seen from a store. If the
+                             LSNs that can be restored on the target's timeline end below this one,
+                             the call is refused. 0: it is not checked */
 };
 #define LLADD_RESTORE_OPTIONS_INIT_SIZE sizeof(struct lladd_restore_options)
 #define LLADD_RESTORE_OPTIONS_INIT LLADD_SIZED_INIT(lladd_restore_options)
@@ -377,7 +380,8 @@ struct lladd_restore_options {
  *  target. The device checks what it reads: for a damaged object `pread` returns -EBADMSG, and
  *  lladd_store_device_error has the error. Close it with lladd_store_device_close, before the
  *  store. LLADD_NOT_FOUND: the store has no such backup. LLADD_OUT_OF_RANGE: the target cannot be
- *  restored; the message has the LSNs that can. LLADD_FOREIGN_FILE: an archived segment belongs to
+ *  restored, and the message has the LSNs that can; or options.expected is not reached, and the
+ *  message has this LSN and the one that is. LLADD_FOREIGN_FILE: an archived segment belongs to
  *  another database. */
 LLADD_API int lladd_store_device(struct lladd_store *, const struct lladd_restore_options *,
                                  struct lladd_device **out, struct lladd_error *);

@@ -366,6 +366,25 @@ static int build(struct search *s, const struct ll_ship_manifest *m, struct ll_s
     return rc ? rc : replay(s, m, im, g);
 }
 
+/* ---- the end that is expected --------------------------------------------------------------- */
+
+/* Refuses a store of which the newest objects are missing, as far as an expected LSN tells. What
+ * can be restored is taken from the names and headers of the objects. */
+static int check_expected(struct search *s, uint64_t expected)
+{
+    struct ll_ship_buf ranges = {.mem = s->archive.mem};
+    int rc = expected ? ll_ship_ranges(&s->archive, &s->steps, &ranges, s->err) : 0;
+    const struct ll_ship_reach *r = (const void *)ranges.data;
+    uint64_t end = ranges.len ? r[ranges.len / sizeof *r - 1].end : 0;
+    ll_ship_buf_free(&ranges);
+    if (rc || end >= expected)
+        return rc;
+    return lladd_error_set(s->err, LLADD_OUT_OF_RANGE,
+                           "timeline %u can be restored up to LSN %llu, and LSN %llu is expected: "
+                           "the newest log is not in the store",
+                           s->timeline, (unsigned long long)end, (unsigned long long)expected);
+}
+
 /* ---- the whole ------------------------------------------------------------------------------ */
 
 static int of_archive(struct search *s, const struct lladd_restore_options *o,
@@ -375,6 +394,8 @@ static int of_archive(struct search *s, const struct lladd_restore_options *o,
     int rc = named_base(s, o->base, &base);
     if (!rc)
         rc = place_target(s, base);
+    if (!rc)
+        rc = check_expected(s, o->expected.v);
     if (!rc)
         rc = choose_base(s, o->base, &base);
     if (!rc)
@@ -388,6 +409,22 @@ static int of_archive(struct search *s, const struct lladd_restore_options *o,
     return rc;
 }
 
+static int expect_of_base(struct lladd_store *store, const struct ll_ship_manifest *m,
+                          uint64_t expected, struct lladd_error *err)
+{
+    struct search s = {.timeline = m->info.timeline, .err = err};
+    int rc = expected ? ll_ship_past_open(&s.archive, store, m->pages.mem, err) : 0;
+    if (rc || !expected)
+        return rc;
+    s.steps.mem = m->pages.mem;
+    rc = ll_ship_past_path(&s.archive, s.timeline, &s.steps, err);
+    if (!rc)
+        rc = check_expected(&s, expected);
+    ll_ship_buf_free(&s.steps);
+    ll_ship_past_free(&s.archive);
+    return rc;
+}
+
 /* Sets the goal to the end of the backup (LLADD_TO_BASE). Reads the backup's log only if the caller
  * has set `in_doubt`, which is called for each transaction in doubt. */
 static int of_base(struct lladd_store *store, const struct lladd_restore_options *o,
@@ -398,7 +435,9 @@ static int of_base(struct lladd_store *store, const struct lladd_restore_options
     if (rc)
         return rc;
     ll_ship_image_init(im, m->pages.mem, store, m->info.uuid);
-    rc = ll_ship_image_of_base(im, m, err);
+    rc = expect_of_base(store, m, o->expected.v, err);
+    if (!rc)
+        rc = ll_ship_image_of_base(im, m, err);
     g->timeline = m->info.timeline;
     g->facts.end = m->info.end.v;
     if (rc || !o->in_doubt)

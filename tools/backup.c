@@ -41,6 +41,8 @@ static const char restore_usage[] =
     "                   for example 2026-11-20T10:44:12\n"
     "  --timeline N     the target is on this timeline, not on that of the backup that ended last\n"
     "  --base NAME      begins with the backup of this name\n"
+    "  --expect-lsn LSN refuses if the LSNs that can be restored on the timeline end below this\n"
+    "                   one. A store does not show that its newest objects are missing\n"
     "  --list           lists the complete backups, oldest first\n"
     "  --rate BYTES     writes at most BYTES bytes a second\n"
     "  --page N         restores one page of the database in DIRECTORY, which no process may\n"
@@ -241,7 +243,8 @@ static const char *misused(const struct tool *t, const struct wanted *w)
            : w->out && t->argc != 0          ? "--out takes a store and no directory"
            : !w->list && !w->out && t->argc != 1 ? "expected a store and a directory"
            : page && !w->out && t->target.given
-               ? "a page is restored to its newest state; --to, --base and --timeline need --out"
+               ? "a page is restored to its newest state; --to, --base, --timeline and "
+                 "--expect-lsn need --out"
                : NULL;
 }
 

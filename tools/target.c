@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Stores; targets in a store: the options --from, --base, --to and --timeline, and the device that
- * shows the database at a target. */
+/* Stores; targets in a store: the options --from, --base, --to, --timeline and --expect-lsn, and
+ * the device that shows the database at a target. */
 #include "tool.h"
 
 #include <string.h>
@@ -65,7 +65,7 @@ static bool take_to(struct tool *t, const char *value)
 
 bool tool_take_target(struct tool *t, int option, const char *value)
 {
-    uint64_t timeline;
+    uint64_t timeline, lsn;
     t->target.given = true;
     if (option == TOOL_BASE) {
         t->target.base = value;
@@ -73,6 +73,11 @@ bool tool_take_target(struct tool *t, int option, const char *value)
     }
     if (option == TOOL_TO)
         return take_to(t, value);
+    if (option == TOOL_EXPECT) {
+        bool ok = tool_number_in("--expect-lsn", value, 1, UINT64_MAX, &lsn);
+        t->target.expected = lladd_lsn_of(ok ? lsn : 0);
+        return ok;
+    }
     if (!tool_number_in("--timeline", value, 1, UINT32_MAX, &timeline))
         return false;
     t->target.to.timeline = (uint32_t)timeline;
@@ -84,6 +89,7 @@ struct lladd_restore_options tool_restore_options(struct tool *t)
     struct lladd_restore_options o = LLADD_RESTORE_OPTIONS_INIT;
     o.base = t->target.base;
     o.target = &t->target.to;
+    o.expected = t->target.expected;
     return o;
 }
 

@@ -220,7 +220,7 @@ int tool_parse(struct tool *t, int argc, char **argv, const struct option *optio
     }
     int dirs = t->from ? 0 : 1, given = argc - optind;
     const char *why = t->target.given && !t->from && !t->restores
-                          ? "--base, --to and --timeline need --from"
+                          ? "--base, --to, --timeline and --expect-lsn need --from"
                       : given < dirs                    ? "expected a directory"
                       : given < dirs + wanted           ? "an argument is missing"
                       : given - dirs - wanted > t->more ? "too many arguments"

@@ -27,10 +27,11 @@ struct tool_progress {
     char what[64]; /* the current step */
 };
 
-/* The state of a database in a store: --base, --to, --timeline. */
+/* The state of a database in a store: --base, --to, --timeline, --expect-lsn. */
 struct tool_target {
     const char *base; /* name of the backup; NULL: chosen by the library */
     struct lladd_restore_target to;
+    lladd_lsn expected; /* 0: none */
     bool given;
 };
 
@@ -68,6 +69,7 @@ enum {
     TOOL_TO,
     TOOL_TIMELINE,
     TOOL_BASE,
+    TOOL_EXPECT,
     TOOL_ENDPOINT,
     TOOL_REGION,
     TOOL_HOST_STYLE,
@@ -94,8 +96,9 @@ enum {
     }
 #define TOOL_TARGET \
     {"base", required_argument, NULL, TOOL_BASE}, {"to", required_argument, NULL, TOOL_TO}, \
+        {"timeline", required_argument, NULL, TOOL_TIMELINE}, \
     { \
-        "timeline", required_argument, NULL, TOOL_TIMELINE \
+        "expect-lsn", required_argument, NULL, TOOL_EXPECT \
     }
 #define TOOL_FROM_STORE {"from", required_argument, NULL, TOOL_FROM}, TOOL_STORE, TOOL_TARGET
 /* For the help of verbs that take a STORE. */

@@ -161,6 +161,34 @@ class Backups(unittest.TestCase):
         self.assertIn(made["name"], text)
         self.assertIn("expected list", self.good("archive", "lost", self.store, code=2))
 
+    def test_an_expected_lsn(self):
+        made = json.loads(self.good("backup", "--json", self.db, self.store))
+        end = self.put("one")
+        self.archive()
+        restore = ["restore", "--to", "end", "--expect-lsn"]
+        source = ["--from", self.store, "--to", "end", "--expect-lsn"]
+        self.good(*restore, str(end), self.store, self.path("one"))
+        self.assertEqual(self.good("hash", "get", *source, str(end), "table", "key"), "one\n")
+        self.good("restore", "--expect-lsn", str(end), self.store, self.path("base"))
+        self.check("base")
+        message = f"up to LSN {end}, and LSN {end + 8} is expected"
+        said = self.good(*restore, str(end + 8), self.store, self.path("no"), code=2)
+        self.assertIn("LLADD_OUT_OF_RANGE", said)
+        self.assertIn(message, said)
+        self.assertEqual(os.listdir(self.path("no")) if os.path.exists(self.path("no")) else [], [])
+        for verb in (["verify"], ["dump"], ["hash", "scan"], ["dtable", "scan"]):
+            tables = ["table"] if len(verb) > 1 else []
+            self.assertIn(message, self.good(*verb, *source, str(end + 8), *tables, code=2))
+        for path in self.objects():
+            if path.endswith((".part", ".seg")):
+                os.unlink(path)
+        self.good("restore", "--to", "end", self.store, self.path("lost"))
+        self.assertIn(f"up to LSN {made['end']}, and LSN {end} is expected",
+                      self.good(*restore, str(end), self.store, self.path("no"), code=2))
+        for wrong in ("soon", "-1", "0", ""):
+            self.good(*restore, wrong, self.store, self.path("no"), code=2)
+        self.assertIn("need --from", self.good("verify", "--expect-lsn", "8", self.db, code=2))
+
     def test_damage_in_the_archive(self):
         self.good("backup", self.db, self.store)
         self.put("one")
