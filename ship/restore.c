@@ -14,9 +14,7 @@
 #include "ship/image_private.h"
 
 #include <errno.h>
-#include <lladd/bytes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define NOTE "files/ship/restoring"
@@ -255,46 +253,22 @@ static int copy_log(struct restore *r)
 
 /* ---- the timeline --------------------------------------------------------------------------- */
 
-static int see_timeline(void *ctx, const char *name, uint64_t size)
-{
-    uint64_t *highest = ctx;
-    char *end;
-    (void)size;
-    unsigned long long v = strtoull(name + 1, &end, 16);
-    if (strcmp(end, "/history") == 0 && v < UINT32_MAX && v > *highest)
-        *highest = v;
-    return 0;
-}
-
 /* Takes the next number that the store has not given away. */
 static int new_timeline(struct restore *r, uint32_t *out)
 {
     struct lladd_backup_info info = {.struct_size = sizeof info};
     struct ll_ship_buf text = {.mem = r->mem};
     lladd_store_device_info(r->from, &info);
-    uint64_t highest = info.timeline;
-    unsigned char id[8];
-    char name[LL_SHIP_NAME_MAX];
-    int rc = r->store->ops->list(r->store, "t", see_timeline, &highest, r->err);
+    int rc = ll_ship_timelines(r->store, info.timeline, out, r->err);
     if (!rc)
-        rc = ll_ship_random(r->opt.world, id, sizeof id, r->err);
-    if (!rc)
-        rc = ll_ship_print(
-            &text, r->err, "parent %u\nfork %llu\nwhen_us %lld\nbase %s\nid %016llx\n",
-            info.timeline, (unsigned long long)info.end.v, (long long)ll_ship_wall_us(r->opt.world),
-            info.name, (unsigned long long)lladd_get64(id));
-    if (!rc)
-        rc = ll_ship_text_end(&text, r->err);
-    struct lladd_iovec piece = {text.data, text.len};
+        rc = ll_ship_history(&text, info.timeline, info.end.v, info.name, r->opt.world, r->err);
     bool taken = !rc;
     for (unsigned i = 0; taken; i++) {
-        highest++;
-        (void)snprintf(name, sizeof name, "t%08llx/history", (unsigned long long)highest);
-        rc = ll_ship_put(r->store, r->mem, name, &piece, 1, r->err);
-        taken = rc == LLADD_EXISTS && i < TRIES && highest < UINT32_MAX;
+        (*out)++;
+        rc = ll_ship_timeline_put(r->store, r->mem, *out, &text, r->err);
+        taken = rc == LLADD_EXISTS && i < TRIES && *out < UINT32_MAX;
     }
     ll_ship_buf_free(&text);
-    *out = (uint32_t)highest;
     return rc;
 }
 

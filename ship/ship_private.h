@@ -393,6 +393,18 @@ int ll_ship_claim_own(struct lladd_store *, struct lladd_device *, uint32_t time
 int ll_ship_claim_check(struct lladd_store *, uint32_t timeline, const struct ll_ship_claim *,
                         struct lladd_error *);
 
+/* ---- timeline.c ----------------------------------------------------------------------------- */
+
+/* Writes the text of the object "history" of a timeline that leaves `parent` at the LSN `fork`.
+ * `why`: one word. The text has a random id, so two texts differ. */
+int ll_ship_history(struct ll_ship_buf *text, uint32_t parent, uint64_t fork, const char *why,
+                    const struct lladd_environment *, struct lladd_error *);
+/* The highest number that the store has given to a timeline; at least `least`. */
+int ll_ship_timelines(struct lladd_store *, uint32_t least, uint32_t *out, struct lladd_error *);
+/* Gives the number to the timeline with this history. LLADD_EXISTS: another one has it. */
+int ll_ship_timeline_put(struct lladd_store *, struct ll_ship_mem, uint32_t timeline,
+                         const struct ll_ship_buf *text, struct lladd_error *);
+
 /* ---- blk.c: pages that a transaction has written in bulk ------------------------------------ */
 
 #define LL_SHIP_BLK_HEADER 48u
