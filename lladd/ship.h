@@ -262,6 +262,52 @@ LLADD_API int lladd_archive_push(struct lladd_device *, struct lladd_store *,
                                  const struct lladd_archive_options *options,
                                  struct lladd_archive_status *out, struct lladd_error *);
 
+/** Zero means the default, for every member. Initialise with LLADD_ADOPT_OPTIONS_INIT. */
+struct lladd_adopt_options {
+    size_t struct_size;
+    /** Called for each transaction that is in doubt, before anything is written; nullable. If it
+     *  does not return 0, the call stops and returns that value. */
+    lladd_in_doubt_fn *in_doubt;
+    void *in_doubt_ctx;
+    const struct lladd_allocator *allocator; /**< NULL: malloc */
+    const struct lladd_environment *world;   /**< NULL: clock and random bytes of the system */
+};
+#define LLADD_ADOPT_OPTIONS_INIT_SIZE sizeof(struct lladd_adopt_options)
+#define LLADD_ADOPT_OPTIONS_INIT LLADD_SIZED_INIT(lladd_adopt_options)
+
+/** What lladd_archive_adopt has done. */
+struct lladd_adopt_info {
+    size_t struct_size;
+    bool adopted;      /**< this call has given the database a new timeline. false: the archive was
+                            not refused, for example because an earlier call has done so */
+    bool needs_backup; /**< no backup and log in the store reach the end of the timeline's log:
+                            until a backup of the database is made, it cannot be restored to that
+                            end */
+    uint32_t timeline; /**< of the database */
+    uint32_t parent;   /**< the timeline that it has left */
+    lladd_lsn fork;    /**< where it has left it: what the parent has from here on does not belong
+                            to the timeline. 0: nothing of the parent does */
+    lladd_lsn stored;  /**< the store has the timeline's log below this LSN */
+};
+/** Takes an archive over by hand. An archive stops with LLADD_DIVERGED if another copy of the
+ *  database has claimed the store, or if the store has other log; or the database has lost its
+ *  file "files/ship/claim". The call gives the database, which no process has open, a new timeline
+ *  in the store. The other copy goes on with the old one. The timeline's fork is where the log in
+ *  the store and that of the database cease to be the same. Then the call stores the database's
+ *  log, as lladd_archive_push does. A branch of a global transaction that is in doubt may have been
+ *  decided in the other copy, so do not abort it because its coordinator does not know it. If the
+ *  archive is not refused, the call only stores the log.
+ *
+ *  After an error or a crash the database has its old timeline or the new one, and can be opened;
+ *  the next call completes what this one has begun, with the same new timeline. Durable when the
+ *  call returns. `options` and `info` may be NULL. LLADD_LOCKED: a process has the database open.
+ *  LLADD_NOT_FOUND: the store is empty. LLADD_OTHER_DATABASE: the store is of another database.
+ *  LLADD_CORRUPT_LOG: the database's log is damaged. Other errors are those of
+ *  lladd_archive_push. */
+LLADD_API int lladd_archive_adopt(struct lladd_device *, struct lladd_store *,
+                                  const struct lladd_adopt_options *options,
+                                  struct lladd_adopt_info *info, struct lladd_error *);
+
 /* ---- scrub ---------------------------------------------------------------------------------- */
 
 /** Zero means the default, for every member. Initialise with LLADD_SCRUB_OPTIONS_INIT. */

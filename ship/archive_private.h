@@ -6,7 +6,13 @@
  *   archive.c         the public calls, and the thread
  *   archive_step.c    a step, which stores the next object
  *   archive_bulk.c    a step's work on pages that were written in bulk
- *   archive_resume.c  finds where an archive goes on */
+ *   archive_resume.c  finds where an archive goes on
+ *
+ * Of a database that no process has open:
+ *
+ *   archive_push.c    stores its log
+ *   adopt.c           gives it a new timeline, if another copy has claimed the store
+ *   same_log.c        finds the log that it has in common with the store */
 #include "ship/ship_private.h"
 
 #include <lladd/extension.h>
@@ -111,6 +117,22 @@ int ll_ship_bulk_see(void *ctx, const struct ll_ship_record *, struct lladd_erro
 int ll_ship_bulk_piece(struct lladd_archive *, struct lladd_error *);
 /* Deletes the files of transactions that began below the LSN and are not active in this run. */
 int ll_ship_bulk_drop(struct lladd_archive *, uint64_t below, struct lladd_error *);
+
+/* ---- archive_push.c ------------------------------------------------------------------------- */
+
+struct lladd_inspect;
+/* Takes a view of a database that no process has open, and sets where its log ends, as recovery
+ * would find it, and where it begins. `held`: the caller has the lock of the database.
+ * LLADD_LOCKED; LLADD_CORRUPT_LOG: the log is damaged. Close the view. */
+int ll_ship_archive_look(struct lladd_archive *, bool held, struct lladd_inspect **out,
+                         struct lladd_error *);
+
+/* ---- same_log.c ----------------------------------------------------------------------------- */
+
+/* Finds the LSN below which the log of the archive's timeline in the store is the log of the
+ * database, and its spools are what the database has written in bulk. 0: there is no such log. */
+int ll_ship_same_log(struct lladd_archive *, struct lladd_inspect *, uint64_t *out,
+                     struct lladd_error *);
 
 /* ---- archive_resume.c ----------------------------------------------------------------------- */
 

@@ -7,8 +7,8 @@
 #include <lladd/lladd.h>
 #include <string.h>
 
-/* Where the log ends, as recovery would find it. */
-static int find_end(struct lladd_archive *a, struct lladd_error *err)
+int ll_ship_archive_look(struct lladd_archive *a, bool held, struct lladd_inspect **out,
+                         struct lladd_error *err)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;
     struct lladd_inspect_info info = {.struct_size = sizeof info};
@@ -21,7 +21,7 @@ static int find_end(struct lladd_archive *a, struct lladd_error *err)
     rc = lladd_inspect_info_get(view, &info);
     if (rc)
         (void)lladd_error_set(err, rc, "the log cannot be looked at");
-    else if (info.in_use == 1)
+    else if (info.in_use == 1 && !held)
         rc = lladd_error_set(err, LLADD_LOCKED, "process %lld has the database open",
                              (long long)info.holder);
     else if (info.log_end_kind == LLADD_LOG_END_DAMAGED ||
@@ -29,16 +29,22 @@ static int find_end(struct lladd_archive *a, struct lladd_error *err)
         rc = lladd_error_set(err, LLADD_CORRUPT_LOG, "%.200s", lladd_inspect_log_end(view));
     a->closed_end = info.log_end.v;
     a->done = a->pos = info.log_oldest.v;
-    lladd_inspect_close(view);
+    if (rc)
+        lladd_inspect_close(view);
+    else
+        *out = view;
     return rc;
 }
 
 static int push(struct lladd_archive *a, struct lladd_error *err)
 {
+    struct lladd_inspect *view;
     bool more = true;
-    int rc = find_end(a, err);
-    if (!rc)
-        rc = ll_ship_archive_identify(a, err);
+    int rc = ll_ship_archive_look(a, false, &view, err);
+    if (rc)
+        return rc;
+    lladd_inspect_close(view);
+    rc = ll_ship_archive_identify(a, err);
     if (!rc)
         rc = ll_ship_spool_look(a->dev, a->mem, a->uuid, a->page_size, &a->spool, err);
     while (!rc && more) {

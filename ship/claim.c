@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #define FILE_NAME "files/ship/claim"
-#define FILE_NEW "files/ship/claim.new"
 #define MAGIC "LLCLAIM"
 enum { FILE_BYTES = 44, HOST = 64 };
 
@@ -57,11 +56,11 @@ static int make_dir(struct lladd_device *dev, const char *name, const char *abov
     return rc && rc != -EEXIST ? rc : dev->ops->sync_dir(dev, above);
 }
 
-static int write_new(struct lladd_device *dev, const unsigned char *bytes)
+static int write_new(struct lladd_device *dev, const char *name, const void *bytes, size_t len)
 {
     struct lladd_file *file;
-    struct lladd_iovec piece = {bytes, FILE_BYTES};
-    int rc = dev->ops->open(dev, FILE_NEW, LLADD_OPEN_CREATE, &file);
+    struct lladd_iovec piece = {bytes, len};
+    int rc = dev->ops->open(dev, name, LLADD_OPEN_CREATE, &file);
     if (rc)
         return rc;
     rc = dev->ops->truncate(dev, file, 0);
@@ -73,7 +72,33 @@ static int write_new(struct lladd_device *dev, const unsigned char *bytes)
     return rc ? rc : late;
 }
 
-/* Replaces the file, durably. */
+int ll_ship_file_replace(struct lladd_device *dev, const char *name, const void *bytes, size_t len,
+                         struct lladd_error *err)
+{
+    char temporary[64];
+    (void)snprintf(temporary, sizeof temporary, "%.50s.new", name);
+    int rc = make_dir(dev, "files", "");
+    if (!rc)
+        rc = make_dir(dev, "files/ship", "files");
+    if (!rc)
+        rc = write_new(dev, temporary, bytes, len);
+    if (!rc)
+        rc = dev->ops->rename(dev, temporary, name);
+    if (!rc)
+        rc = dev->ops->sync_dir(dev, "files/ship");
+    return rc ? ll_ship_fail_io(err, rc, "write", name) : 0;
+}
+
+int ll_ship_file_remove(struct lladd_device *dev, const char *name, struct lladd_error *err)
+{
+    int rc = dev->ops->unlink(dev, name);
+    if (rc == -ENOENT || rc == -ENOTDIR)
+        return 0;
+    if (!rc)
+        rc = dev->ops->sync_dir(dev, "files/ship");
+    return rc ? ll_ship_fail_io(err, rc, "delete", name) : 0;
+}
+
 static int write_own(struct lladd_device *dev, const struct own *own, struct lladd_error *err)
 {
     unsigned char bytes[FILE_BYTES];
@@ -81,16 +106,7 @@ static int write_own(struct lladd_device *dev, const struct own *own, struct lla
     memcpy(bytes + 8, own->last, LL_SHIP_CLAIM);
     memcpy(bytes + 24, own->next, LL_SHIP_CLAIM);
     lladd_put32(bytes + 40, lladd_crc32c(0, bytes, 40));
-    int rc = make_dir(dev, "files", "");
-    if (!rc)
-        rc = make_dir(dev, "files/ship", "files");
-    if (!rc)
-        rc = write_new(dev, bytes);
-    if (!rc)
-        rc = dev->ops->rename(dev, FILE_NEW, FILE_NAME);
-    if (!rc)
-        rc = dev->ops->sync_dir(dev, "files/ship");
-    return rc ? ll_ship_fail_io(err, rc, "write", FILE_NAME) : 0;
+    return ll_ship_file_replace(dev, FILE_NAME, bytes, sizeof bytes, err);
 }
 
 /* ---- in the store --------------------------------------------------------------------------- */
@@ -176,6 +192,11 @@ int ll_ship_claim(struct lladd_store *store, struct ll_ship_mem mem,
     memcpy(out->bytes, own.next, LL_SHIP_CLAIM);
     rc = put_claim(store, mem, world, timeline, out, err);
     return rc == LLADD_EXISTS ? fail_taken(err, timeline, out->n) : rc;
+}
+
+int ll_ship_claim_forget(struct lladd_device *dev, struct lladd_error *err)
+{
+    return ll_ship_file_remove(dev, FILE_NAME, err);
 }
 
 int ll_ship_claim_check(struct lladd_store *store, uint32_t timeline,

@@ -111,13 +111,18 @@ static int see_end(struct ll_ship_index *ix, const struct ll_ship_record *r,
                                       : ll_ship_append(&ix->bulk, &one, sizeof one, err);
 }
 
+bool ll_ship_mark_is(struct lladd_span note)
+{
+    return note.len >= 24 && note.len < 24 + LL_SHIP_MARK_NAME &&
+           memcmp(note.data, MARK_MAGIC, sizeof MARK_MAGIC) == 0;
+}
+
 static int see_note(struct ll_ship_index *ix, const struct ll_ship_record *r,
                     struct lladd_error *err)
 {
     const unsigned char *p = r->redo.data;
     struct ll_ship_mark mark = {.lsn = lladd_lsn_of(r->lsn)};
-    if (r->redo.len < 24 || r->redo.len >= 24 + sizeof mark.name ||
-        memcmp(p, MARK_MAGIC, sizeof MARK_MAGIC) != 0)
+    if (!ll_ship_mark_is(r->redo))
         return 0;
     uint64_t end = lladd_get64(p + 8);
     mark.end = lladd_lsn_of(end && end <= r->lsn ? end : r->end);

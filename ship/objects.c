@@ -335,6 +335,12 @@ void ll_ship_control_copy(unsigned char c[LL_SHIP_CONTROL], uint32_t timeline, b
     lladd_put32(c, lladd_crc32c(0, c + 4, LL_SHIP_CONTROL - 4));
 }
 
+void ll_ship_control_fork(unsigned char c[LL_SHIP_CONTROL], uint32_t timeline)
+{
+    lladd_put64(c + CONTROL_SEQUENCE, lladd_get64(c + CONTROL_SEQUENCE) + 1);
+    ll_ship_control_copy(c, timeline, false);
+}
+
 void ll_ship_control_at(unsigned char c[LL_SHIP_CONTROL], uint64_t checkpoint, uint64_t redo,
                         uint64_t watermark, uint64_t incarnation)
 {

@@ -213,6 +213,8 @@ uint32_t ll_ship_control_timeline(const unsigned char control[LL_SHIP_CONTROL]);
  * `heuristic`: the log of the copy has heuristic records. */
 void ll_ship_control_copy(unsigned char control[LL_SHIP_CONTROL], uint32_t timeline,
                           bool heuristic);
+/* The same for a database that goes on with another timeline: the block becomes its next one. */
+void ll_ship_control_fork(unsigned char control[LL_SHIP_CONTROL], uint32_t timeline);
 /* Changes where recovery begins: at a checkpoint that is complete in the log, in a segment with
  * this incarnation. The CRC is wrong afterwards; ll_ship_control_copy makes it right. */
 void ll_ship_control_at(unsigned char control[LL_SHIP_CONTROL], uint64_t checkpoint, uint64_t redo,
@@ -348,6 +350,8 @@ struct ll_ship_index {
  * record ends. */
 size_t ll_ship_mark_encode(const char *name, lladd_lsn end, int64_t time_us,
                            unsigned char out[LL_SHIP_MARK_MAX]);
+/* Is the note a mark? `note`: the note's bytes. */
+bool ll_ship_mark_is(struct lladd_span note);
 void ll_ship_index_init(struct ll_ship_index *, struct ll_ship_mem);
 void ll_ship_index_free(struct ll_ship_index *);
 /* Makes the index of the walk's segment, except for a last record that goes on after the segment.
@@ -392,6 +396,12 @@ int ll_ship_claim_own(struct lladd_store *, struct lladd_device *, uint32_t time
 /* LLADD_DIVERGED: another copy has claimed the timeline after this claim. */
 int ll_ship_claim_check(struct lladd_store *, uint32_t timeline, const struct ll_ship_claim *,
                         struct lladd_error *);
+/* Deletes the claim of the database on the device, if there is one. */
+int ll_ship_claim_forget(struct lladd_device *, struct lladd_error *);
+/* Replaces a small file in "files/ship" of a database, durably; or deletes it, if it exists. */
+int ll_ship_file_replace(struct lladd_device *, const char *name, const void *bytes, size_t len,
+                         struct lladd_error *);
+int ll_ship_file_remove(struct lladd_device *, const char *name, struct lladd_error *);
 
 /* ---- timeline.c ----------------------------------------------------------------------------- */
 

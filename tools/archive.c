@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* lladd archive: lists what a store has, checks, expires and rolls it (archive_check.c); stores the
- * log of a database that no process has open, and ends its archive. */
+ * log of a database that no process has open, takes its archive over, and ends it. */
 #include "tool.h"
 
 #include <inttypes.h>
@@ -18,6 +18,7 @@ static const char usage[] =
     "       lladd archive roll [--base NAME] [--timeline N] [--label TEXT] [--rate BYTES]\n"
     "                          [--memory BYTES] [--json] [--ops FILE.so] STORE\n"
     "       lladd archive push [options] [--json] DIRECTORY STORE\n"
+    "       lladd archive adopt [options] [--json] DIRECTORY STORE\n"
     "       lladd archive detach [--json] [--ops FILE.so] DIRECTORY\n"
     "\n"
     "The archive of a log.\n"
@@ -37,6 +38,11 @@ static const char usage[] =
     "  push     stores the log that is not in the store yet, up to its end. Needs only the\n"
     "           control block and the log, so it works even if the page file is lost. Changes\n"
     "           nothing in DIRECTORY. No process may have the database open\n"
+    "  adopt    if the archive of the database is refused (LLADD_DIVERGED), because another copy\n"
+    "           has claimed the store, or the file files/ship/claim is lost: gives the database\n"
+    "           a timeline of its own, and lists its transactions in doubt. The other copy goes\n"
+    "           on with the old timeline. Then stores the log, as \"push\" does. No process may\n"
+    "           have the database open\n"
     "  detach   opens the database, and ends its archive for good: from then on the log is\n"
     "           truncated although it is not stored\n"
     "\n"
@@ -51,9 +57,9 @@ static const char usage[] =
     "  --rate BYTES     reads at most BYTES bytes a second\n"
     "  --memory BYTES   limit of the memory for the restored database, as for \"lladd verify\"\n"
     "\n" TOOL_STORE_HELP "\n"
-    "Exit status: 0; 1 if the log has gaps, or the log or the store is damaged; 2 if nothing was\n"
-    "done for another reason; 3 if \"check\" has found no damage, but could not check every\n"
-    "structure.\n";
+    "Exit status: 0; 1 if the log has gaps, or the log or the store is damaged, or the database\n"
+    "needs a new backup after \"adopt\"; 2 if nothing was done for another reason; 3 if \"check\"\n"
+    "has found no damage, but could not check every structure.\n";
 
 enum { RATE = TOOL_OWN, KEEP, KEEP_SINCE, DRY_RUN, LABEL };
 
@@ -191,7 +197,7 @@ static int list(struct tool *t, const struct wanted *w)
     return code;
 }
 
-/* ---- push, detach ---------------------------------------------------------------------------- */
+/* ---- push, adopt, detach --------------------------------------------------------------------- */
 
 static int take(void *ctx, int option, const char *value)
 {
@@ -246,6 +252,60 @@ static int push(struct tool *t, const struct wanted *w)
                    s.gap_from.v, s.gap_to.v);
     }
     return s.gap ? TOOL_FINDINGS : TOOL_FINE;
+}
+
+static void print_adopted(const struct tool *t, const struct lladd_adopt_info *i, json_t *doubt)
+{
+    if (t->json) {
+        tool_json_print(json_pack("{s:b, s:o, s:o, s:o, s:o, s:b, s:O}", "adopted",
+                                  (int)i->adopted, "timeline", tool_json_u64(i->timeline),
+                                  "parent", tool_json_u64(i->parent), "fork",
+                                  tool_json_u64(i->fork.v), "stored", tool_json_u64(i->stored.v),
+                                  "needs_backup", (int)i->needs_backup, "in_doubt", doubt),
+                        true);
+        return;
+    }
+    if (!i->adopted)
+        printf("the archive is not refused: nothing was adopted\n");
+    printf("timeline %" PRIu32, i->timeline);
+    if (i->timeline)
+        printf(": left timeline %" PRIu32 " at LSN %" PRIu64, i->parent, i->fork.v);
+    printf(", stored up to LSN %" PRIu64 "\n", i->stored.v);
+    if (i->needs_backup)
+        printf("no backup and log in the store reach that LSN: make a new backup\n");
+}
+
+static int adopt_disk(struct tool *t, struct lladd_device *disk, json_t *doubt,
+                      struct lladd_error *err)
+{
+    struct lladd_adopt_options o = LLADD_ADOPT_OPTIONS_INIT;
+    struct lladd_adopt_info info = {.struct_size = sizeof info};
+    struct lladd_store *store;
+    int rc = tool_store_open(t, t->argv[0], &store, err);
+    if (rc)
+        return tool_failed(t, err);
+    o.in_doubt = tool_see_doubt;
+    o.in_doubt_ctx = doubt;
+    rc = lladd_archive_adopt(disk, store, &o, &info, err);
+    lladd_store_close(store);
+    if (rc)
+        return tool_failed(t, err);
+    print_adopted(t, &info, doubt);
+    return info.needs_backup ? TOOL_FINDINGS : TOOL_FINE;
+}
+
+static int adopt(struct tool *t, const struct wanted *w)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_device *disk;
+    (void)w;
+    if (lladd_device_posix(t->dir, false, &disk, &err))
+        return tool_error(t, &err);
+    json_t *doubt = t->json ? json_array() : NULL;
+    int code = adopt_disk(t, disk, doubt, &err);
+    json_decref(doubt);
+    lladd_device_close(disk);
+    return code;
 }
 
 static int detach(struct tool *t, const struct wanted *w)
@@ -346,9 +406,10 @@ static const struct action {
     {"expire", "archive expire", expire, expire_options, 0},
     {"roll", "archive roll", roll, roll_options, 0},
     {"push", "archive push", push, options, 1},
+    {"adopt", "archive adopt", adopt, options, 1},
     {"detach", "archive detach", detach, options, 0},
 };
-#define ACTIONS "list, check, expire, roll, push or detach"
+#define ACTIONS "list, check, expire, roll, push, adopt or detach"
 
 int tool_archive(int argc, char **argv)
 {

@@ -187,8 +187,7 @@ static int list(struct tool *t, struct lladd_store *store, struct lladd_error *e
     return rc;
 }
 
-/* Adds a transaction that is in doubt to the list, or prints it if there is no list. */
-static int see_doubt(void *ctx, const struct lladd_in_doubt_info *info)
+int tool_see_doubt(void *ctx, const struct lladd_in_doubt_info *info)
 {
     char when[48], gid[TOOL_GID_MAX];
     json_t *list = ctx;
@@ -218,7 +217,7 @@ static int restore(struct tool *t, const struct wanted *w, struct lladd_store *s
     o.bytes_per_second = w->rate;
     o.progress = show;
     o.progress_ctx = t;
-    o.in_doubt = see_doubt;
+    o.in_doubt = tool_see_doubt;
     o.in_doubt_ctx = doubt;
     rc = lladd_restore(store, &o, disk, &info, err);
     tool_progress_end(t);

@@ -362,6 +362,9 @@ json_t *tool_json_structures(const struct tool_structures *);
 /* archive_check.c, for archive. `rate`: bytes a second; 0: no limit. */
 int tool_archive_check(struct tool *, uint64_t rate);
 int tool_archive_roll(struct tool *, uint64_t rate, const char *label);
+/* backup.c, for archive. Adds a transaction that is in doubt to the list (json_t *), or prints it
+ * if there is no list. */
+int tool_see_doubt(void *list, const struct lladd_in_doubt_info *);
 /* backup.c, for archive. These functions print a line, or return JSON, about a backup. */
 void tool_print_backup(const struct lladd_backup_info *);
 json_t *tool_json_backup(const struct lladd_backup_info *);

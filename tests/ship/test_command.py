@@ -221,8 +221,31 @@ class Backups(unittest.TestCase):
         self.assertIn("LLADD_MISSING_FILE",
                       self.good("archive", "push", self.path("half"), self.store, code=1))
         self.assertIn("no archive is attached", self.good("archive", "detach", self.db, code=2))
-        self.assertIn("push or detach", self.good("archive", "pull", self.db, code=2))
+        self.assertIn("adopt or detach", self.good("archive", "pull", self.db, code=2))
         self.check("db")
+
+    def test_adopt(self):
+        """The verb itself; test_losses.py has copies and lost claims."""
+        self.assertIn("LLADD_NOT_FOUND", self.good("archive", "adopt", self.db, self.store, code=2))
+        made = json.loads(self.good("backup", "--json", self.db, self.store))
+        end = self.put("one")
+        said = json.loads(self.good("archive", "adopt", "--json", self.db, self.store))
+        self.assertEqual(said, {"adopted": False, "timeline": 0, "parent": 0, "fork": 0,
+                                "stored": end, "needs_backup": False, "in_doubt": []})
+        self.assertIn("nothing was adopted", self.good("archive", "adopt", self.db, self.store))
+        listed = json.loads(self.good("archive", "list", "--json", self.store))
+        self.assertEqual([t["ranges"] for t in listed["timelines"]],
+                         [[{"from": made["end"], "end": end}]])
+        self.good("hash", "put", "--create", self.path("other"), "table", "key", "value")
+        self.assertIn("LLADD_OTHER_DATABASE",
+                      self.good("archive", "adopt", self.path("other"), self.store, code=2))
+        os.mkdir(self.path("empty"))
+        self.good("archive", "adopt", self.path("empty"), self.store, code=1)
+        self.assertEqual(os.listdir(self.path("empty")), [])
+        for wrong in ([], [self.db], [self.path("none"), self.store], [self.db, "s3:bucket"],
+                      [self.db, self.store, "more"], ["--to", "end", self.db, self.store]):
+            self.good("archive", "adopt", *wrong, code=2)
+        self.assertIn("adopt [options]", self.good("archive", "--help"))
 
     def test_scrub(self):
         pages = self.path("db/pages")

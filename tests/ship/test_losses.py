@@ -5,6 +5,7 @@ test_losses.py <lladd> <archived>.
 
 The database has a table that examples/archived has written: some keys before a backup, and some
 after it. A file or a directory then disappears."""
+import json
 import os
 import shutil
 import subprocess
@@ -100,17 +101,54 @@ class Losses(unittest.TestCase):
         self.good("verify", self.db, code=1)
         self.expect_all(self.restored("--to", "end"))
 
+    def adopt(self, db):
+        """Takes the archive over; returns the number of the new timeline."""
+        said = json.loads(self.good("archive", "adopt", "--json", db, self.store))
+        self.assertEqual((said["adopted"], said["needs_backup"]), (True, False))
+        return str(said["timeline"])
+
     def test_the_claim(self):
         """The archive cannot tell the database from a copy of it, and stores nothing more. The
-        database itself goes on, and archives into another store."""
+        database itself goes on, and takes the archive over."""
+        self.good("archive", "push", self.db, self.store) # the archive goes beyond the backup
         shutil.rmtree(self.path("db", "files"))
         self.work(self.puts([60]))
         self.assertEqual(len(self.keys(self.db)), 61)
         self.assertIn("LLADD_DIVERGED", self.good("archive", "push", self.db, self.store, code=2))
+        timeline = self.adopt(self.db)
+        self.assertEqual(len(self.restored("--to", "end", "--timeline", timeline)), 61)
+        self.work(self.puts([61]))
+        self.good("archive", "push", self.db, self.store)
+        self.assertEqual(len(self.restored("--to", "end", "--timeline", timeline)), 62)
+        self.assertIn("nothing was adopted",
+                      self.good("archive", "adopt", self.db, self.store))
+
+    def test_the_claim_with_another_store(self):
+        """Or the database archives into another store, and needs a new backup there."""
+        shutil.rmtree(self.path("db", "files"))
+        self.work(self.puts([60]))
         self.store = "dir:" + self.path("other")
         self.work("backup second\n" + self.puts([61]))
         self.good("archive", "push", self.db, self.store)
         self.assertEqual(len(self.restored("--to", "end")), 62)
+
+    def test_a_copy(self):
+        """Two copies of the database: both have a future in the store."""
+        shutil.copytree(self.db, self.path("copy"))
+        self.work(self.puts([60]) + "mark claimed\n") # a mark needs a claim
+        self.good("archive", "push", self.db, self.store)
+        original, self.db = self.db, self.path("copy")
+        self.work(self.puts([61, 62]))
+        self.assertIn("LLADD_DIVERGED", self.good("archive", "push", self.db, self.store, code=2))
+        timeline = self.adopt(self.db)
+        self.work(self.puts([63]))
+        self.good("archive", "push", self.db, self.store)
+        self.db = original
+        self.work(self.puts([64]))
+        self.good("archive", "push", self.db, self.store)
+        self.assertEqual(self.restored("--to", "end"), [*BEFORE, *AFTER, 60, 64])
+        self.assertEqual(self.restored("--to", "end", "--timeline", timeline),
+                         [*BEFORE, *AFTER, 61, 62, 63])
 
     def test_the_store(self):
         """The database loses nothing. It needs a new backup."""
