@@ -330,8 +330,8 @@ START_TEST(what_is_no_row_of_choices_is_told_by_its_numbers)
         struct lladd_sim_random_report *r = at_random(s, &b);
         if (r->n_failures) {
             expect_told(s, &b, r->failures);
-            ck_assert_ptr_nonnull(strstr(text.bytes, "recovery: analysis"));
             if (strstr(text.bytes, "An error in the recovery, in its call ")) {
+                ck_assert_ptr_nonnull(strstr(text.bytes, "recovery: analysis"));
                 ck_assert_ptr_nonnull(strstr(text.bytes, "The workload is crashed after call "));
                 found++;
             }
