@@ -455,8 +455,8 @@ START_TEST(a_ranges_dtable_is_at_the_top)
                  AND_RANGES("class(dt) ranges_dtable", "\"base\" " LINEAR " \"ranges\" " LINEAR)),
             "at the top");
     refused(OVER(LINEAR, AND_RANGES("class(dt) fixed_dtable", "\"value_size\" int 5")),
-            "takes any value");
-    refused(OVER(LINEAR, "class(dt) empty_dtable"), "takes any value");
+            "values of any size");
+    refused(OVER(LINEAR, "class(dt) empty_dtable"), "values of any size");
     refused("class(dt) ranges_dtable config [ \"base\" " LINEAR " ]", "expects \"ranges\"");
 }
 END_TEST
