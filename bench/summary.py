@@ -71,6 +71,13 @@ def lines_of(rows, wanted):
     return lines
 
 
+def updated(text, rows):
+    """The table `text` with the lines that these rows can replace."""
+    newer = {line.split("|")[1]: line for line in table(rows).splitlines()[2:]}
+    return "\n".join(newer.get(line.split("|")[1], line) if line.startswith("|") else line
+                     for line in text.splitlines())
+
+
 def few(rows):
     return "\n".join(lines_of(rows, FEW))
 

@@ -3,6 +3,7 @@
 import datetime
 import os
 import platform
+import re
 import statistics
 
 import report
@@ -224,14 +225,36 @@ def own(path):
         return "\n".join(report.table(f))
 
 
-def write(path, name, text):
-    """Replaces the text between the markers of that name."""
+def edit(path, name, change):
+    """Replaces the text between the markers of that name with change(text)."""
     begin, end = f"<!-- bench/run: {name} -->", f"<!-- bench/run: end of {name} -->"
     with open(path, encoding="utf-8") as f:
         old = f.read()
     if begin not in old or end not in old:
         raise SystemExit(f"{path}: {begin} and {end} are not there")
     head, rest = old.split(begin, 1)
-    _, tail = rest.split(end, 1)
+    text, tail = rest.split(end, 1)
+    text = change(text.strip("\n"))
     with open(path, "w", encoding="utf-8") as f:
-        f.write(f"{head}{begin}\n{text}\n{end}{tail}")
+        f.write(f"{head}{begin}\n{text}\n{end}{tail}" if text else f"{head}{begin}\n{end}{tail}")
+
+
+def write(path, name, text):
+    edit(path, name, lambda old: text)
+
+
+# ---- a later run of some workloads ------------------------------------------------------------
+
+def again(rows):
+    """The tables of a later run of only some workloads."""
+    return "### A later run of some workloads\n\n" + page(rows, [])
+
+
+def without(text, workloads):
+    """A page without the tables and the targets of these workloads."""
+    heads = tuple(f"### {w} " for w in workloads)
+    targets = tuple(f"| {w}{c}" for w in workloads for c in ", ")
+    sections = re.split(r"\n\n(?=### )", text)
+    sections = [s for s in sections if not s.startswith(heads)]
+    lines = [line for line in "\n\n".join(sections).splitlines() if not line.startswith(targets)]
+    return "\n".join(lines)

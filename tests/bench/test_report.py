@@ -107,8 +107,31 @@ class Tables(unittest.TestCase):
             with self.assertRaises(SystemExit):
                 tables.write(path, "y", "new")
 
+    def test_a_later_run_replaces_its_workloads_only(self):
+        later = {"workload": "W11", "case": "scan", "threads": 1, "n": 100000}
+        old = tables.page([row("lladd-hash", 3000.0), row("leveldb", 2000.0),
+                           row("lladd-btree", 200e3, **later)], [])
+        kept = tables.without(old, ["W11"])
+        self.assertNotIn("W11", kept)
+        others = tables.page([row("lladd-hash", 3000.0), row("leveldb", 2000.0)], [])
+        settings = "### Versions and settings"
+        self.assertEqual(kept.split(settings)[0], others.split(settings)[0])
+        self.assertEqual(tables.without(old, ["W1"]), old)
+        new = tables.again([row("lladd-btree", 100e3, **later)])
+        self.assertIn("### W11 scan: scan", new)
+        self.assertIn("**missed** |", line_of(new, "| W11, B+tree, scans of 100"))
+
 
 class Summary(unittest.TestCase):
+    def test_a_later_run_replaces_its_lines_only(self):
+        old = [row("lladd-hash", 3000.0), row("leveldb", 2000.0),
+               row("lladd-hash", 30.0, threads=64), row("leveldb", 20.0, threads=64)]
+        text = summary.updated(summary.table(old), [row("lladd-hash", 4000.0),
+                                                    row("leveldb", 1000.0)])
+        self.assertIn("| 4000 | 1000 | 4 |", line_of(text, EIGHT))
+        self.assertIn("| 30 | 20 | 1.5 |", line_of(text, "| durable transactions, 64 threads"))
+        self.assertEqual(len(text.splitlines()), 4)
+
     def test_the_best_peer_and_whether_it_is_ahead(self):
         text = summary.table([row("lladd-hash", 3000.0), row("leveldb", 2000.0),
                               row("tdb", 1000.0)])
