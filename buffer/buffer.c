@@ -3,7 +3,7 @@
  * buffer: the pages of one file, cached within a byte budget.
  *
  * A page that no thread holds exclusively may be written at any time, even with uncommitted changes
- * (STEAL), and no page has to be written at commit (NO-FORCE). The log makes this safe.
+ * (STEAL). No page has to be written at commit (NO-FORCE). The log makes this safe.
  *
  * Definitions.
  *   frame     descriptor of a cached page: its address, a state word (latch.h), its dirty state.
@@ -11,13 +11,13 @@
  *             resident while a thread holds it.
  *   slot      the right to have one page resident. The budget limits the number of slots. The
  *             eviction clock visits slots, and the dirty queue links them.
- *   dirty     rec_lsn != 0: changed since its last copy was taken for writing.
+ *   dirty     rec_lsn != 0: the page was changed after its last copy was taken for writing.
  *   in flight a copy was taken for writing and is not known to be durable. A page can be dirty and
- *             in flight at once; the dirty page table then lists the frame and each copy in flight.
+ *             in flight; the dirty page table then lists the frame and each copy in flight.
  *   base      a page's newest full image or format record (BUF-5); baseLSN is the record's LSN.
- *   provider  the code that stores frames and pages: frames_reserved.c finds them by arithmetic in
- *             reserved address space, frames_heap.c through a hash table in memory of the
- *             allocator.
+ *   provider  the code that stores frames and pages. frames_reserved.c finds them by arithmetic in
+ *             reserved address space. frames_heap.c finds them through a hash table; their memory
+ *             is from the allocator.
  *
  * Invariants: BUF-1 to BUF-6, LOG-4 and API-1 (docs/wal-rules.md).
  *
@@ -29,10 +29,10 @@
  * A thread that needs room and finds no clean page writes pages itself.
  *
  * The files: buffer.c opens, closes and serves hits; load.c serves misses; evict.c makes room;
- * slots.c keeps the budget; frames_reserved.c and frames_heap.c have the frames, latch.c their
- * latches; dirty.c is the dirty page table; flush.c chooses what is written, writeback.c writes it,
- * double_write.c protects it; verify.c checks what was read; write_history.c records the page LSNs
- * of writes; file.c has the operations that bypass the cache.
+ * slots.c keeps the budget; frames_reserved.c and frames_heap.c store frames; latch.c latches
+ * frames; dirty.c is the dirty page table; flush.c chooses the pages to write; writeback.c writes
+ * pages; double_write.c protects such writes; verify.c checks pages that were read; write_history.c
+ * records the page LSNs of writes; file.c has the operations that bypass the cache.
  */
 #include "buffer/buffer_private.h"
 #include "util/held.h"
@@ -53,7 +53,7 @@ int ll_buffer__poison(struct ll_buffer *b, int rc, const char *what, const char 
 void ll_buffer__event(struct ll_buffer *b)
 {
     (void)lladd_atomic_add32(&b->events, 1);
-    /* A thread about to sleep either sees the new number or is counted in event_sleepers. */
+    /* A thread that is about to sleep reads the new number, or is counted in event_sleepers. */
     if (lladd_atomic_look32(&b->event_sleepers) != 0)
         lladd_word_wake(&b->events, INT_MAX, UINT32_MAX);
 }
@@ -83,10 +83,9 @@ static int check_config(const struct ll_buffer_config *cfg, struct lladd_error *
     return 0;
 }
 
-/* The cost of a resident page: the page, its slot, and one entry of the in-flight set (it has
- * entries for about half the slots, but is allocated by doubling). In the heap the cost includes
- * the frame and four entries of the hash table, which is at least a quarter full when the cache is
- * full. */
+/* The cost of a resident page: the page, its slot, and an entry of the in-flight set. (The set has
+ * entries for about half the slots, and grows by doubling.) In the heap the cost includes the frame
+ * and four entries of the hash table. In a full cache at least a quarter of the table is in use. */
 static uint64_t cost_of_page(const struct ll_buffer *b)
 {
     uint64_t cost = sizeof(struct ll_buffer__slot) + sizeof(struct ll_buffer__in_flight);
@@ -124,8 +123,8 @@ static int divide_budget(struct ll_buffer *b, struct lladd_error *err)
 }
 
 /* Reserved address space makes hits cheaper, because a lookup is faster; heap frames make misses
- * cheaper. To evict a page from reserved address space, the kernel interrupts every processor that
- * runs a thread of this process, and loading the next page costs a page fault. */
+ * cheaper. When a page is evicted from reserved address space, the kernel interrupts every
+ * processor that runs a thread of this process. Loading the next page costs a page fault. */
 static bool wants_reserved(const struct ll_buffer *b)
 {
     if (b->cfg.frames != LL_FRAMES_AUTO)
@@ -305,8 +304,8 @@ __attribute__((noinline, cold)) static int fix_again(struct ll_buffer *b, struct
     return ll_buffer__fix_slow(b, n, how, out, err);
 }
 
-/* Prefetches the frame of page n and returns the address of the page; NULL if it is not mapped.
- * Does nothing for heap frames, and returns NULL: a prefetch is useless if the lookup itself misses
+/* Prefetches the frame of page n, and returns the address of the page; NULL if the page is not
+ * mapped. For heap frames it only returns NULL: a prefetch is useless if the lookup itself misses
  * the processor's cache. */
 static inline const unsigned char *touch_frame(const struct ll_buffer *b, uint64_t n)
 {
@@ -342,7 +341,7 @@ void ll_buffer_touch_span(const struct ll_buffer *b, lladd_pageno n, uint32_t of
     __builtin_prefetch(page + last);
 }
 
-/* Other functions, not inlined, do everything but a plain hit, so that a hit needs no stack. */
+/* Handles a plain hit only. The rest is not inlined, so that a hit needs no stack. */
 int ll_buffer_fix(struct ll_buffer *b, lladd_pageno n, unsigned how, struct ll_frame **out,
                   struct lladd_error *err)
 {
@@ -376,7 +375,7 @@ void ll_buffer_expect(const struct ll_buffer *b, lladd_pageno n)
 /* ---- optimistic reads ---- */
 
 /* A version is the frame's latch word and the number of frames released. The word alone is not
- * enough: after an eviction and a new load its fix count starts again at one. */
+ * enough: after an eviction and a new load the word's fix count starts again at one. */
 bool ll_buffer_read_begin(const struct ll_buffer *b, lladd_pageno n, struct lladd_read *out)
 {
     const struct ll_frame *f = ll_buffer__find(b, n.v);
@@ -400,7 +399,7 @@ bool ll_buffer_read_begin(const struct ll_buffer *b, lladd_pageno n, struct llad
 bool ll_buffer_read_valid(const struct lladd_read *g)
 {
     /* The copy was made with acquire loads (lladd_atomic_copy64), so the two loads below happen
-     * after it. */
+     * after the copy. */
     uint64_t now = lladd_atomic_load64(g->version_);
     return LL_LIKELY(((now ^ g->was_) & LATCH_VERSION) == 0 &&
                      lladd_atomic_load64(g->evictions_) == g->departed_);

@@ -22,20 +22,20 @@ enum ll_fetch_state {
 struct ll_fetch {
     lladd_pageno page;
     unsigned char *bytes; /* page_size bytes; recovery does not update the checksum */
-    struct ll_frame *frame; /* of a page that the buffer manager loads */
+    struct ll_frame *frame; /* the frame into which the page is loaded */
     enum ll_fetch_state state;
     lladd_lsn dirty_since;     /* out, with DONE: the recLSN; 0: the page is not dirty */
-    bool rebuilt;              /* out: the stored page is damaged; the log has rebuilt it */
+    bool rebuilt;              /* out: the stored page is damaged, and was rebuilt from the log */
     struct lladd_error damage; /* with DAMAGED: what is wrong with the stored page */
 };
 
-/* How write-back protects those pages of a batch that redo could not rebuild after a torn write
+/* How write-back protects the pages of a batch that redo could not rebuild after a torn write
  * (BUF-5). */
 struct ll_images {
     unsigned n;         /* the log credit is enough for this number of page images */
-    bool area;          /* true if n is 0: the pages go through the double-write area */
-    uint64_t credit[2]; /* of the log; for recovery */
-    void *room;         /* to build an image; for recovery */
+    bool area;          /* n is 0, so the pages go through the double-write area */
+    uint64_t credit[2]; /* log credit; only recovery uses it */
+    void *room;         /* memory to build an image in; only recovery uses it */
 };
 
 /* The functions of recovery that the buffer manager calls.
@@ -44,10 +44,10 @@ struct ll_images {
  *     write-back  images ► copy, image ► images_end ► may_write ► write
  *
  * A miss with LL_FIX_REDO or LL_FIX_FRESH does not call fetch. During fetch and fetched the thread
- * holds the new frame exclusively, besides the pages that it had fixed before, and no other latch
- * of this layer. may_write must be set. `images`, `image` and `images_end` are set together, or all
- * are NULL; then no image is logged, and the pages that need one go through the double-write area.
- * The other functions may be NULL. */
+ * holds the new frame exclusively, and the pages that it had fixed before. It holds no other latch
+ * of this layer. may_write must be set. `images`, `image` and `images_end` are all set, or all
+ * NULL. If they are NULL, no image is logged, and pages that need an image go through the
+ * double-write area. The other functions may be NULL. */
 struct ll_page_recovery {
     void *ctx;
     /* Brings the page up to date: applies pending redo, rebuilds a damaged page (BUF-2). In state
@@ -58,11 +58,11 @@ struct ll_page_recovery {
     /* Called when the page is about to become visible to other threads: from now on redo of the
      * page is not pending. */
     void (*fetched)(void *ctx, lladd_pageno);
-    /* Is the LSN in a part of the log that recovery did not find? Then a page with this page LSN is
-     * newer than the log: LLADD_LOG_LOST. Also called during redo and for bulk reads of pages. */
+    /* Is the LSN in a part of the log that recovery did not find? If yes, a page with this page LSN
+     * is newer than the log: LLADD_LOG_LOST. Also called during redo and for bulk reads. */
     bool (*lost)(void *ctx, lladd_lsn);
-    /* Gets log credit for images of up to n > 0 pages. `wait`: the caller holds nothing, so this
-     * call may wait for the credit. Without `wait` it does not wait. */
+    /* Gets log credit for images of up to n > 0 pages. `wait`: the caller holds no page and no
+     * credit, so this call may wait. Without `wait` this call does not wait. */
     int (*images)(void *ctx, unsigned n, bool wait, struct ll_images *, struct lladd_error *);
     /* Appends an image of the copy, which has all changes that are logged of its page. The copy's
      * page LSN and baseLSN become the LSN of the image. */
@@ -83,8 +83,8 @@ struct ll_frame {
     uint64_t latch;     /* state word (buffer/latch.h) */
     uint64_t rec_lsn;   /* 0: clean. Else the recLSN: the changes of older records are in the page
                         * file or in copies in flight (BUF-4) */
-    uint64_t image_lsn; /* LSN of the image that write-back has logged last; the page header gets it
-                         * when the page becomes dirty again */
+    uint64_t image_lsn; /* LSN of the newest image that write-back has logged of the page; the page
+                         * header gets this LSN when the page becomes dirty again */
     void *private_;     /* owned by the page type */
     uint32_t flags;     /* LL_FRAME_*, changed under the exclusive latch */
     uint32_t slot;      /* slot number (slots.c) */
@@ -92,7 +92,7 @@ struct ll_frame {
 
 enum {
     LL_FRAME_BASELESS = 1 /* redo only: the page was cleared, because it failed verification, lacked
-                           * changes of older log, or was not read (LL_FIX_BASE) (BUF-5) */
+                           * changes that precede redo, or was not read (LL_FIX_BASE; BUF-5) */
 };
 
 struct ll_buffer_config {
@@ -106,16 +106,16 @@ struct ll_buffer_config {
     uint32_t salt;   /* checksum salt, derived from the database uuid */
     enum ll_frames frames;
     struct ll_page_recovery recovery;
-    bool create;    /* create the files; durable when open returns */
+    bool create;    /* create the files; they are durable when open returns */
     bool no_images; /* the device writes pages atomically: every page is written in place without an
                      * image */
-    /* Callbacks of page types, nullable; `ctx` is their first argument. loaded is called when a
-     * page was read and verified and recovery (`fetch`) has brought it up to date, before other
-     * threads can fix the page. With LL_FIX_REDO the page may still lack changes; with LL_FIX_FRESH
-     * or LL_FIX_BASE loaded is not called. flushed may change the copy that will be written, before
-     * the checksum of the copy is computed; the page is not latched meanwhile. evicted is called
-     * before a page leaves its frame, and when LL_FIX_FRESH clears a cached page that has a
-     * private_; it frees private_. */
+    /* Callbacks of page types, nullable; `ctx` is their first argument. loaded is called after a
+     * page was read and verified, and after `fetch` has brought the page up to date. Other threads
+     * cannot fix the page before loaded returns. With LL_FIX_REDO the page may still lack changes;
+     * with LL_FIX_FRESH or LL_FIX_BASE loaded is not called. flushed may change the copy that will
+     * be written, before the checksum of the copy is computed; the page is not latched meanwhile.
+     * evicted is called before a page leaves its frame, and when LL_FIX_FRESH clears a cached page
+     * that has a private_; evicted frees private_. */
     void *ctx;
     int (*loaded)(void *ctx, struct ll_frame *, struct lladd_error *);
     void (*flushed)(void *ctx, struct lladd_page *copy, void *private_);
@@ -125,7 +125,7 @@ struct ll_buffer_config {
 int ll_buffer_open(const struct ll_buffer_config *, struct ll_buffer **out, struct lladd_error *);
 /* Stops the background writer and frees all memory. Writes no page. */
 void ll_buffer_close(struct ll_buffer *);
-/* Starts the background writer if env->threads. Call it after redo. */
+/* Starts the background writer if env->threads is set. Call this function after redo. */
 int ll_buffer_start(struct ll_buffer *, struct lladd_error *);
 
 /* Allocates the memory that is needed to fix one page after another and to write it back. Without
@@ -141,25 +141,25 @@ int ll_buffer_want_address_space(struct ll_buffer *, struct lladd_error *);
 enum {
     LL_FIX_SHARED = 0,
     LL_FIX_EXCLUSIVE = 1,
-    LL_FIX_FRESH = 2, /* with EXCLUSIVE: do not read the page but fill it with zeros; it may be
-                       * beyond the end */
+    LL_FIX_FRESH = 2, /* with EXCLUSIVE: fills the page with zeros instead of reading it; the page
+                       * may be beyond the end */
     LL_FIX_REDO = 4,  /* with EXCLUSIVE: a page that fails verification is returned as zeros, with
-                       * LL_FRAME_BASELESS (LLADD_LOG_LOST is still an error). A page beyond the
-                       * end is returned as zeros, without that flag */
+                       * LL_FRAME_BASELESS (but LLADD_LOG_LOST is an error). A page beyond the end
+                       * is returned as zeros, without that flag */
     LL_FIX_TRY = 8,   /* return LLADD_BUSY instead of waiting for a latch */
     LL_FIX_BASE = 16  /* with REDO: the next record rewrites the whole page. So a page that is not
                        * cached is not read: it is returned like a page that fails verification */
 };
 
-/* Latches page n, which also pins it. Errors: LLADD_OUT_OF_RANGE (beyond the end),
+/* Latches page n. The latch also pins the page. Errors: LLADD_OUT_OF_RANGE (beyond the end),
  * LLADD_CORRUPT_PAGE, LLADD_LOG_LOST, LLADD_READ_FAILED, LLADD_NO_FRAME, LLADD_NO_MEMORY,
  * LLADD_BUSY (with TRY), the poison, or an error of a callback. A thread that holds several pages
  * must fix them in an order that avoids deadlock. A hit that need not wait costs one atomic
  * operation on the frame's state word and takes no other latch. */
 int ll_buffer_fix(struct ll_buffer *, lladd_pageno n, unsigned how, struct ll_frame **out,
                   struct lladd_error *);
-/* Prefetches frame and header of page n if it is cached; for a caller that is about to change
- * it. */
+/* Prefetches the frame and the header of page n, if the page is cached. For a caller that is about
+ * to change the page. */
 void ll_buffer_expect(const struct ll_buffer *, lladd_pageno n);
 /* how: LL_FIX_SHARED or LL_FIX_EXCLUSIVE, as in the call of ll_buffer_fix. */
 void ll_buffer_unfix(struct ll_buffer *, struct ll_frame *, unsigned how);
@@ -171,13 +171,13 @@ bool ll_frame_exclusive(const struct ll_frame *);
  * with the frame held exclusively, before reserving the record of the change. `frontier`: the log's
  * tail, read after the frame was latched. Cannot fail. */
 void ll_buffer_dirty(struct ll_buffer *, struct ll_frame *, lladd_lsn frontier);
-/* The same for a page that was rebuilt, with the LSN of its base. A dirty page keeps the lower
- * recLSN. */
+/* Enters a rebuilt page, with the LSN of its base as recLSN. A page that is dirty already keeps the
+ * lower recLSN. */
 void ll_buffer_enter(struct ll_buffer *, struct ll_frame *, lladd_lsn rec_lsn);
 
-/* Prepares a page without a base for redo: fills it with zeros, sets LL_FRAME_BASELESS, and takes
- * it out of the dirty page table, so that the zeros are not written. The caller holds the frame
- * exclusively. */
+/* Prepares a page without a base for redo. Fills the page with zeros, sets LL_FRAME_BASELESS, and
+ * takes the page out of the dirty page table, so that the zeros are not written. The caller holds
+ * the frame exclusively. */
 void ll_buffer_clear(struct ll_buffer *, struct ll_frame *);
 
 /* Gives the frame's private_ back to its page type, before the page is formatted again. A copy that
@@ -199,8 +199,9 @@ uint64_t ll_buffer_file_pages(const struct ll_buffer *);
  * dirty page table, except entries that are summed up (dirty.c). If one of the pages is fixed, the
  * result is LLADD_BUSY, and nothing is dropped. */
 int ll_buffer_drop(struct ll_buffer *, lladd_pageno first, uint64_t n);
-/* Prefetches the byte at `offset`, if the page is cached. touch_span: the page header and, of the
- * `len` bytes at `offset`, the first 256 and the last. No effect for heap frames. */
+/* Prefetch parts of a cached page; no effect for heap frames. touch: the byte at `offset`.
+ * touch_span: the header, and of the `len` bytes at `offset` the first 256 bytes and the last
+ * byte. */
 void ll_buffer_touch(const struct ll_buffer *, lladd_pageno, uint32_t offset);
 void ll_buffer_touch_span(const struct ll_buffer *, lladd_pageno, uint32_t offset, uint32_t len);
 void ll_buffer_prefetch(struct ll_buffer *, lladd_pageno first, uint64_t n);
@@ -208,18 +209,17 @@ void ll_buffer_prefetch(struct ll_buffer *, lladd_pageno first, uint64_t n);
 bool ll_buffer_read_begin(const struct ll_buffer *, lladd_pageno, struct lladd_read *out);
 bool ll_buffer_read_valid(const struct lladd_read *);
 /* Bulk access to extents, without the cache. Between bulk_begin and bulk_end no page of the range
- * is cached, and a thread that fixes one waits, or gets LLADD_BUSY with LL_FIX_TRY. bulk_begin
- * drops the cached pages, also dirty ones; LLADD_BUSY: a page is fixed. If bulk_begin fails, the
- * range has not begun. With `paged`, bulk_write adds page number and checksum to each page (the
- * caller has filled in the rest of the header), and bulk_read verifies each page. Without `paged`,
- * `bytes` are written and read unchanged. LLADD_BAD_STATE of bulk_read: the cache has a page of the
- * range that is dirty, or of which a copy is being written. Writes are durable after
- * ll_buffer_sync. A write that fails poisons, except with LLADD_NO_SPACE. */
+ * is cached. A thread that fixes such a page waits; with LL_FIX_TRY it gets LLADD_BUSY. bulk_begin
+ * drops the cached pages, also dirty pages. It returns LLADD_BUSY if a page is fixed. If bulk_begin
+ * fails, no bulk_end follows. With `paged`, bulk_write adds page number and checksum to each page
+ * (the caller has filled in the rest of the header), and bulk_read verifies each page. Without
+ * `paged`, `bytes` are written and read unchanged. bulk_read returns LLADD_BAD_STATE if a cached
+ * page of the range is dirty, or if a copy of such a page is being written. Writes are durable
+ * after ll_buffer_sync. A write that fails poisons, except with LLADD_NO_SPACE. */
 struct ll_bulk_range {
     uint64_t first, n;
-    /* bulk_begin calls it when it can no longer fail, and before it drops the cached pages: a
-     * checkpoint cannot miss a dirty page before this call has returned. Must not wait. NULL: not
-     * needed. */
+    /* Called when bulk_begin can no longer fail, before it drops the cached pages. No checkpoint
+     * misses a dirty page until this call has returned. Must not wait. NULL: not needed. */
     void (*before_drop)(void *ctx);
     void *ctx;
     struct ll_bulk_range *next; /* for the buffer manager */
@@ -230,16 +230,16 @@ int ll_buffer_bulk_write(struct ll_buffer *, const struct ll_bulk_range *, unsig
 void ll_buffer_bulk_end(struct ll_buffer *, struct ll_bulk_range *);
 int ll_buffer_bulk_read(struct ll_buffer *, lladd_pageno first, uint64_t n, unsigned char *bytes,
                         bool paged, struct lladd_error *);
-/* Raises the page count so that page n exists; the file on the device may still be shorter. False
- * if n is too large for a page number. */
+/* Raises the page count so that page n exists; the file on the device may stay shorter. False if n
+ * is too large for a page number. */
 bool ll_buffer_include(struct ll_buffer *, uint64_t n);
 /* Extends the file on the device to `pages` pages and makes the new length durable, so that later
  * writes to these pages need no space. Raises the page count, too. */
 int ll_buffer_extend(struct ll_buffer *, uint64_t pages, struct lladd_error *);
 /* Recovery calls this before redo. `pages`: the file length that is known to be durable. If the
- * file is longer, cuts off an incomplete last page, and makes the file's length and blocks durable:
- * after a failed sync, or a kill during an extension, they may exist only in the operating system's
- * cache (REC-4). */
+ * file is longer, cuts off an incomplete last page, and makes the file's length and blocks durable.
+ * After a failed sync, or a kill during an extension, length and blocks may exist only in the
+ * operating system's cache (REC-4). */
 int ll_buffer_confirm_end(struct ll_buffer *, uint64_t pages, struct lladd_error *);
 
 /* The checksum that page n with these bytes must have. */
@@ -252,28 +252,27 @@ int ll_page_verify(uint32_t salt, lladd_pageno n, const void *bytes, uint32_t pa
 /* ---- write-back -------------------------------------------------------------------------- */
 
 /* Writes every page that is dirty now and has recLSN < rec_below, then syncs. When it returns 0,
- * these contents are durable; a page that was changed meanwhile is dirty again. */
+ * these pages are durable. A page that was changed after its copy was taken is dirty again. */
 int ll_buffer_flush(struct ll_buffer *, lladd_lsn rec_below, struct lladd_error *);
-/* Writes those of the n pages from `first` on that are dirty, then syncs. The caller holds no page
- * but may hold log credit, so this function does not wait for credit for images. Pages that need an
+/* Writes the dirty pages among the n pages from `first` on, then syncs. The caller holds no page.
+ * It may hold log credit, so this function does not wait for credit for images. Pages that need an
  * image and get no credit go through the double-write area. */
 int ll_buffer_write_range(struct ll_buffer *, lladd_pageno first, uint64_t n, struct lladd_error *);
-/* How far a flush is. */
+/* The progress of a flush. */
 struct ll_flush {
-    uint64_t written, pages; /* atomic: pages written so far; pages found so far */
+    uint64_t written, pages; /* both atomic: the pages written so far, and the pages found so far */
     /* Nullable: called between writes, without a latch of this layer; may wait. */
     void (*pace)(void *ctx);
     void *ctx;
 };
-/* ll_buffer_flush for a checkpoint that moves the start of redo to `horizon`. In addition, when it
- * returns 0, every earlier write of a page with a base below `horizon` is durable, and later writes
- * of such pages are protected (ll_buffer_protect). */
+/* ll_buffer_flush for a checkpoint that moves the start of redo to `horizon`. When it returns 0,
+ * every earlier write of a page with a base below `horizon` is durable, too. Later writes of such
+ * pages are protected (ll_buffer_protect). */
 int ll_buffer_flush_below(struct ll_buffer *, lladd_lsn horizon, struct ll_flush *,
                           struct lladd_error *);
-/* Raises the horizon. From now on a page that is copied for writing and has a baseLSN below `below`
- * gets an image, or is written through the double-write area: redo will start at `below`, so it
- * could not rebuild such a page after a torn write (BUF-5). A lower value than that of an earlier
- * call has no effect. */
+/* Raises the horizon to `below`; a lower value has no effect. A page that is copied for writing and
+ * has a baseLSN below the horizon gets an image, or is written through the double-write area. Redo
+ * will start at `below`, so redo alone could not rebuild the page after a torn write (BUF-5). */
 void ll_buffer_protect(struct ll_buffer *, lladd_lsn below);
 /* Syncs the page file; removes the in-flight entries of earlier writes. */
 int ll_buffer_sync(struct ll_buffer *, struct lladd_error *);

@@ -26,18 +26,18 @@ enum {
 };
 
 enum {
-    SEGMENTS = 29, /* segment k has FIRST_SEGMENT << k slots; together more than slot_max can be */
+    SEGMENTS = 29, /* segment k has FIRST_SEGMENT << k slots; their sum is above any slot_max */
     FIRST_SEGMENT = 8,
     FRAMES_MIN = 4,        /* a budget for fewer pages is refused */
-    BATCH_BYTES = 1 << 20, /* most bytes of copies in one batch of write-back */
+    BATCH_BYTES = 1 << 20, /* maximum bytes of copies in one batch of write-back */
     BATCH_MAX = 256,
-    RUN_MAX = 32,       /* most pages in one call of the device, and most that an eviction writes */
+    RUN_MAX = 32,       /* maximum pages in one call of the device, and in one eviction's write */
     IN_FLIGHT_MIN = 32, /* bounds of the limit at which written entries are summed up (dirty.c) */
     IN_FLIGHT_MAX = 32768,
     DWB_LEAST = 16, /* page copies in a new double-write area */
     SPACE_LATCHES = 16,
     HASH_INLINE = 16,         /* entries of a new buffer's hash table */
-    CHUNK_BYTES = 1 << 30,    /* part of the file for which address space is reserved in one step */
+    CHUNK_BYTES = 1 << 30,    /* bytes of the file for which one step reserves address space */
     RESERVED_FROM = 256 << 20 /* smallest budget for reserved address space */
 };
 
@@ -48,11 +48,11 @@ struct ll_buffer__slot {
     uint32_t next;   /* link of the dirty queue: slot number + 1 */
     uint32_t listed; /* 1 if the slot is in the stack or the queue of dirty slots, or is being
                       * added */
-    uint32_t mark;   /* number of the flush that still has to write the page */
+    uint32_t mark;   /* number of the flush that has to write the page */
     uint32_t free;   /* link of the free list: slot number + 1 */
 };
 
-/* A copy of a page that is being written, or was written and is not known to be durable. */
+/* A page copy that is being written, or that was written and is not known to be durable. */
 struct ll_buffer__in_flight {
     uint64_t id; /* increasing; entries are in the order of their ids */
     uint64_t page, rec_lsn;
@@ -71,13 +71,13 @@ struct ll_buffer__copy {
     uint64_t page, rec_lsn, id;
     unsigned char *bytes;
     void *private_;
-    bool image, dwb; /* image: write-back logs an image of it; dwb: it goes through the area */
+    bool image, dwb; /* image: the copy is logged; dwb: the copy goes through the area */
 };
 struct ll_buffer__batch {
     struct ll_buffer__batch *next; /* link of the list of idle batches */
     size_t size;                   /* bytes charged for this batch */
     unsigned n, capacity;
-    unsigned entered; /* all copies taken since get_batch; n: those not yet written */
+    unsigned entered; /* number of copies taken since get_batch; n: the copies not yet written */
     struct ll_buffer__copy *copies;
     unsigned char *bytes;
 };
@@ -88,7 +88,7 @@ struct ll_buffer__hash_entry {
 };
 struct ll_buffer__hash {
     struct ll_buffer__hash_entry *entries;
-    struct ll_buffer__hash *retired; /* older tables, which lookups may still read */
+    struct ll_buffer__hash *retired; /* older tables; lookups may be reading them */
     uint64_t mask;                   /* entries - 1 */
     unsigned shift;                  /* 64 - log2(entries) */
 };
@@ -114,7 +114,7 @@ struct ll_buffer__directory {
 struct ll_buffer {
     /* Read by every hit, rarely written. */
     struct ll_poison *poison;
-    bool reserved; /* frame provider: reserved address space, else heap */
+    bool reserved; /* frames are in reserved address space; false: in the heap */
     uint8_t page_shift, chunk_shift;
     uint64_t chunk_mask;   /* pages in a chunk - 1 */
     uint64_t first_frames; /* struct ll_frame * of page 0, reserved */
@@ -139,7 +139,7 @@ struct ll_buffer {
     uint64_t bytes;       /* sum of all charges to the budget */
     uint64_t slot_bytes;  /* cost of one more resident page */
     uint64_t place_bytes; /* additional cost of a page alone in its group and region */
-    uint64_t claim_bytes; /* additional cost of a claim that maps a new chunk, at most */
+    uint64_t claim_bytes; /* maximum additional cost of a claim, which may map a chunk */
     struct ll_buffer__batch *batches; /* idle batches */
     uint32_t batch_count;             /* number of batches; the first is charged at open */
     struct ll_buffer__hash first_hash;
@@ -219,9 +219,9 @@ static inline int ll_buffer__check(const struct ll_buffer *b, struct lladd_error
 
 /* ---- slots.c ---- */
 
-/* Takes a slot. Returns 0; or 1 if no slot is free, and the budget or the memory does not allow
- * another slot; or LLADD_NO_MEMORY if there is no memory for the first slot. After 0, the caller
- * binds the slot or puts it back, then calls ll_buffer__slot_released. */
+/* Takes a slot. 1: no slot is free, and the budget or the memory does not allow another slot.
+ * LLADD_NO_MEMORY: there is no memory for the first slot. After 0, the caller binds the slot or
+ * puts it back, then calls ll_buffer__slot_released. */
 int ll_buffer__slot_take(struct ll_buffer *, uint32_t *slot, struct lladd_error *);
 void ll_buffer__slot_put(struct ll_buffer *, uint32_t slot);
 /* A taken slot was bound or put back, or a batch was returned. */
@@ -258,8 +258,8 @@ static inline struct ll_frame *ll_buffer__page_of_slot(const struct ll_buffer *b
 /* ---- frames_reserved.c, frames_heap.c: the two providers ---- */
 
 /* claim binds the slot to page n and leaves the frame LOADING, held exclusively by the caller. It
- * sets *out to NULL if the page already has a frame. release turns a frame that is EVICTING or
- * LOADING into FREE, and puts its slot back. */
+ * sets *out to NULL if the page already has a frame. release makes an EVICTING or LOADING frame
+ * FREE, and puts the frame's slot back. */
 int ll_reserved__open(struct ll_buffer *, struct lladd_error *);
 void ll_reserved__close(struct ll_buffer *);
 /* For pages 0 ... n - 1: see ll_buffer_want_address_space. */
@@ -345,7 +345,7 @@ static inline bool ll_buffer__is_page(const struct ll_buffer *b, const struct ll
 }
 
 /* Makes a free frame the frame of page n. The number is stored atomically: another thread may be
- * reading it, in a lookup in an old table or when it visits slots. */
+ * reading the number, in a lookup in an old table or on a visit of slots. */
 static inline void ll_buffer__begin_load(struct ll_frame *f, uint64_t n)
 {
     lladd_atomic_store64_relaxed(&f->page.number.v, n);
@@ -371,11 +371,11 @@ int ll_buffer__fix_slow(struct ll_buffer *, uint64_t n, unsigned how, struct ll_
 
 /* ---- evict.c: room for another page ---- */
 
-/* 0: this call has freed a slot, or has written back dirty pages, so that the next call may free a
- * slot. 1: no slot can be freed before the next event. LLADD_NO_FRAME: all pages are fixed. Other
+/* 0: this call has freed a slot, or has written back dirty pages so that the next call may free
+ * one. 1: no slot can be freed before the next event. LLADD_NO_FRAME: all pages are fixed. Other
  * results are errors of a write. */
 int ll_buffer__make_room(struct ll_buffer *, struct lladd_error *);
-/* Releases a frame, which is EVICTING or LOADING, and its slot. */
+/* Releases a frame that is EVICTING or LOADING, and the frame's slot. */
 void ll_buffer__give_up(struct ll_buffer *, struct ll_frame *);
 
 /* ---- dirty.c: the dirty page table ---- */
@@ -397,11 +397,11 @@ void ll_buffer__dirty_init(struct ll_buffer *);
  * and other threads hold entries or reserved room; the caller waits for an event. */
 int ll_buffer__in_flight_reserve(struct ll_buffer *, unsigned n, struct lladd_error *);
 void ll_buffer__in_flight_unreserve(struct ll_buffer *, unsigned n);
-/* Moves a frame, which the caller has latched, from dirty to in flight in one step under
- * dirty_latch, and decides how the copy is protected. False: the copy needs protection, but
+/* Moves a frame, which the caller has latched, from dirty to in flight, and decides how the copy is
+ * protected. Does both in one step under dirty_latch. False: the copy needs protection, but
  * `images` is NULL; then nothing has changed. */
 bool ll_buffer__in_flight_enter(struct ll_buffer *, struct ll_buffer__copy *, struct ll_images *);
-/* Notes that those of the n copies that have this value of `dwb` are written. */
+/* Notes that the copies with this value of `dwb` are written. n: the number of all copies. */
 void ll_buffer__in_flight_done(struct ll_buffer *, const struct ll_buffer__copy *, unsigned n,
                                bool dwb);
 /* Undoes ll_buffer__in_flight_enter for copies of which no byte was written. */
@@ -409,21 +409,21 @@ void ll_buffer__in_flight_cancel(struct ll_buffer *, const struct ll_buffer__bat
 /* Removes the written entries of these pages, because the pages need not become durable any more.
  * (Entries that are summed up stay until a sync makes them durable.) */
 void ll_buffer__in_flight_forget(struct ll_buffer *, uint64_t first, uint64_t n);
-/* Is a copy with the id *upto, or with an earlier id, still being written? If *upto is 0, it first
+/* Is a copy with the id *upto, or with an earlier id, being written? If *upto is 0, *upto first
  * becomes the newest id. */
 bool ll_buffer__in_flight_pending(struct ll_buffer *, uint64_t *upto);
-/* Sums up the written entries if the set has many entries. True: the set still has too many, and
- * the caller should sync. */
+/* Sums up the written entries if the set has many entries. True: the set nevertheless has too many,
+ * so the caller should sync. */
 bool ll_buffer__in_flight_full(struct ll_buffer *);
 uint64_t ll_buffer__in_flight_count(const struct ll_buffer *);
-/* The file was written, so the next sync is needed. `bulk`: by a bulk write. */
+/* Notes a write of the file, so that the next sync is not omitted. `bulk`: a bulk write. */
 void ll_buffer__note_write(struct ll_buffer *, bool bulk);
 bool ll_buffer__sync_begin(struct ll_buffer *, uint64_t *number);
 void ll_buffer__sync_end(struct ll_buffer *, uint64_t number);
 
 /* Marks the pages that a flush must write: the dirty pages with recLSN <= *upto and recLSN <
- * rec_below. *n: their number. Sets *upto to the greatest such recLSN of these pages and of the
- * copies that are being written, or to 0 if there is none. Returns the mark. */
+ * rec_below. *n: their number. *upto becomes the greatest recLSN that is within these bounds, of
+ * the pages and of the copies being written; 0: there is none. Returns the mark. */
 uint32_t ll_buffer__mark(struct ll_buffer *, uint64_t rec_below, uint64_t *upto, uint64_t *n);
 /* Takes up to `max` pages with this mark. Mark 0: takes dirty pages that are idle and not recently
  * used, oldest first. */
@@ -436,12 +436,12 @@ void ll_buffer__forget_dirty(struct ll_buffer *, struct ll_frame *);
 
 /* What the thread that writes a batch may wait for. */
 enum ll_buffer__writer {
-    LL_BUFFER__EVICTS,  /* may hold pages and log credit: waits for neither */
+    LL_BUFFER__EVICTS,  /* may hold pages and log credit: waits for no latch and no credit */
     LL_BUFFER__SETTLES, /* may hold log credit, and must write all pages: waits for page latches */
     LL_BUFFER__STEPS,   /* holds no page and no credit, may skip pages: waits for log credit */
-    LL_BUFFER__FLUSHES, /* as STEPS, but must write all pages: waits for page latches, too */
+    LL_BUFFER__FLUSHES, /* like STEPS, but must write all pages, so it also waits for latches */
 };
-/* Writes those of the n pages (at most BATCH_MAX) that are dirty. A writer that does not wait for
+/* Writes the dirty pages among the n pages (at most BATCH_MAX). A writer that does not wait for
  * page latches skips the pages that it cannot latch. Changes the order of `todo`. */
 int ll_buffer__write_back(struct ll_buffer *, struct ll_buffer__todo *, unsigned n,
                           enum ll_buffer__writer, unsigned *written, struct lladd_error *);
@@ -455,7 +455,7 @@ int ll_buffer__write_at(struct ll_buffer *, const struct lladd_iovec *, int piec
 /* ll_buffer__write_at that poisons the database on failure. */
 int ll_buffer__write_run(struct ll_buffer *, const struct lladd_iovec *, int pieces, uint64_t first,
                          uint64_t n, struct lladd_error *);
-/* Writes those of the n copies that have this value of `dwb` to the file. */
+/* Writes the copies with this value of `dwb` to the file. n: the number of all copies. */
 int ll_buffer__write_copies(struct ll_buffer *, const struct ll_buffer__copy *, unsigned n,
                             bool dwb, struct lladd_error *);
 void ll_buffer__batches_free(struct ll_buffer *);
@@ -472,12 +472,12 @@ void ll_buffer__stop_writer(struct ll_buffer *);
 
 /* Creates and syncs the file. Its name is durable after the directory is synced. */
 int ll_buffer__double_write_create(struct ll_buffer *, struct lladd_error *);
-/* Writes those of the n copies that have `dwb` to the area, and then to their places. The copies
- * have their checksums. The pages are durable when it returns 0. */
+/* Writes the copies with `dwb` to the area, and then to their places. The copies have their
+ * checksums. When the function returns 0, the pages are durable. */
 int ll_buffer__double_write(struct ll_buffer *, const struct ll_buffer__copy *, unsigned n,
                             struct lladd_error *);
 int ll_buffer__double_write_close(struct ll_buffer *);
-/* Restores the copies that an earlier open left. It is called before any page is written. */
+/* Restores the copies that an earlier open left. Called before the first page is written. */
 int ll_buffer__double_write_ready(struct ll_buffer *, struct lladd_error *);
 
 /* ---- file.c ---- */
@@ -493,7 +493,7 @@ int ll_buffer__grow(struct ll_buffer *, struct lladd_file *, uint64_t from, uint
 uint64_t ll_buffer__history_bytes(const struct ll_buffer_config *);
 void ll_buffer__history_init(struct ll_buffer *);
 void ll_buffer__history_free(struct ll_buffer *);
-/* Notes that page n was written with this page LSN, or with bytes that have none (0). */
+/* Notes that page n was written with this page LSN (0: the bytes have no page LSN). */
 void ll_buffer__history_note(struct ll_buffer *, uint64_t n, uint64_t lsn);
 /* The page LSN with which page n was last written, or 0 if unknown. */
 uint64_t ll_buffer__history_last(const struct ll_buffer *, uint64_t n);

@@ -2,8 +2,8 @@
 /*
  * dirty: the dirty page table. Its two halves are the dirty frames and the copies in flight.
  *
- * Dirty frames. rec_lsn in a frame says whether the frame is dirty, and since which LSN. A queue of
- * slots, approximately in recLSN order, leads to the dirty frames. A thread that dirties a clean
+ * Dirty frames. rec_lsn in a frame says whether the frame is dirty, and from which LSN on. A queue
+ * of slots, approximately in recLSN order, leads to the dirty frames. A thread that dirties a clean
  * page pushes the page's slot onto a stack without dirty_latch. A reader of the table moves the
  * stack to the end of the queue, under dirty_latch. `listed` says that a slot is in the stack or
  * the queue, so that no slot is entered twice. When a frame becomes clean, its slot stays in the
@@ -11,27 +11,27 @@
  *
  * A frame may become dirty while a reader removes its slot. The reader first clears `listed`, then
  * reads rec_lsn again. The thread that dirties the frame first sets rec_lsn, then exchanges
- * `listed`. Both threads exchange the same word, so one of them sees the change of the other:
- * either the thread finds the slot not listed and pushes it, or the reader finds the frame dirty.
+ * `listed`. Both threads exchange the same word, so one of them reads the change of the other.
+ * Either the thread finds the slot not listed and pushes it, or the reader finds the frame dirty.
  *
  * In flight. Each copy taken for writing has an entry until the copy is durable, its write is
- * cancelled, or the page is dropped. A page can have several entries and be dirty too; all of them
- * count (BUF-5). When the set has many entries, the written ones are summed up, because only their
- * smallest recLSN is needed. This bounds the set without a sync.
+ * cancelled, or the page is dropped. A page can have several entries, and can be dirty too; the
+ * frame and all entries count (BUF-5). When the set has many entries, the written entries are
+ * summed up, because only their smallest recLSN is needed. This bounds the set without a sync.
  *
  * A reader holds dirty_latch while it reads both halves, and a recLSN moves from a frame to an
  * entry under dirty_latch. So the reader misses no page that is in flight, and no dirty page with a
  * slot in the stack or the queue (BUF-4). Between the steps of ll_buffer__enter the slot of a dirty
- * frame may be in neither of them. That is harmless. If a transaction changes the page, it has not
- * reserved the record of the change yet, and the reader has read the log's tail before, so the
+ * frame may be in neither, which is harmless. If a transaction changes the page, it has not
+ * reserved the record of the change yet. The reader has already read the log's tail, so the
  * record's LSN is not below that tail. If recovery has redone the page, redo of the page still
  * counts as pending.
  *
  * ll_buffer__in_flight_enter enters the copy and reads the horizon under dirty_latch, in one step,
  * and so decides whether the copy needs an image (BUF-5).
  *
- * Syncs are numbered. When a write is done, its entry gets the number of the last sync begun. A
- * successful sync makes durable the writes with a smaller number than its own.
+ * Syncs are numbered. When a write is done, its entry gets the number of the last sync that has
+ * begun. A sync that succeeds makes the writes with a smaller number durable.
  */
 #include "buffer/buffer_private.h"
 
@@ -149,8 +149,8 @@ static struct ll_frame *walk_on(struct ll_buffer *b, struct walk *w)
     return NULL;
 }
 
-/* Is this base below the horizon, where redo starts or will start after the running checkpoint?
- * Then redo could not repair the page if a crash tears it. */
+/* Is this base below the horizon, where redo starts or will start after the running checkpoint? If
+ * it is, redo could not repair the page after a torn write. */
 static bool is_old(const struct ll_buffer *b, uint64_t base)
 {
     return b->cfg.dwb_name && !b->cfg.no_images && base < b->horizon &&
@@ -251,7 +251,7 @@ unsigned ll_buffer__take_marked(struct ll_buffer *b, uint32_t mark, struct ll_bu
 void ll_buffer__dirty_init(struct ll_buffer *b)
 {
     ll_vec_init(&b->in_flight, b->env, sizeof(struct ll_buffer__in_flight));
-    /* With these numbers the first sync is not skipped: it must make durable what an earlier
+    /* With these numbers the first sync is not skipped: this sync must make durable what an earlier
      * process wrote and did not sync. */
     b->sync_number = b->synced = b->written = b->bulk_written = 1;
 }
@@ -396,9 +396,9 @@ static void add(struct ll_buffer__sum *to, const struct ll_buffer__sum *more)
     to->pages += more->pages;
 }
 
-/* Moves the written entries into two sums. A sync that has begun, if it succeeds, makes the entries
- * of sums[0] durable; the entries of sums[1] need the next sync. (If new writes were added to a
- * single sum, its smallest recLSN would stay for ever.) */
+/* Moves the written entries into two sums. If the newest sync that has begun succeeds, the entries
+ * of sums[0] are durable; the entries of sums[1] need the next sync. (In a single sum, to which new
+ * writes are added, the smallest recLSN would stay for ever.) */
 static void sum_up(struct ll_buffer *b)
 {
     struct ll_buffer__sum *sums = b->sums;

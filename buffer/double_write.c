@@ -4,9 +4,9 @@
  *
  * A loss of power may tear a page that is being written. Redo rebuilds the page from its base,
  * unless redo starts after the base. So before the writer writes a page with such an old base, it
- * logs an image, which is a new base. If it cannot log an image (BUF-5 lists the reasons), it first
- * writes the page to this area, a small file. The file's blocks are allocated when it is made or
- * extended, so writing to it needs no disk space (REC-3).
+ * logs an image, which is a new base. If the writer cannot log an image (BUF-5 lists the reasons),
+ * it first writes the page to this area, which is a small file. The file's blocks are allocated
+ * when the file is made or extended, so writing to it needs no disk space (REC-3).
  *
  * Protocol, one batch at a time; a batch that is larger than the area is divided:
  *   1. write header and copies to the area; sync the area.
@@ -15,16 +15,16 @@
  *
  * A crash in step 1 may leave an inconsistent header or copies, but no torn page in the page file.
  * A crash in step 2 leaves copies of all pages that may be torn. Step 3 is needed because the same
- * pages may later be written without the area, when the log has an image of them. If a crash tore
- * such a write, restoring would put the old copy in place of the torn page. This copy is intact but
- * older than the page's base: redo would apply records to it that belong to newer contents, whereas
- * redo of a torn page begins only at its base. For the same reason the copies that an earlier open
- * left are restored and cleared before the first page is written.
+ * pages may later be written without the area, after an image of them was logged. Without step 3,
+ * after a crash that tore such a write, restoring would put the old copy in place of the torn page.
+ * Redo of a torn page begins at its base. The old copy is intact but older than the base, so redo
+ * would apply records of newer contents to the old copy. For the same reason the copies that an
+ * earlier open left are restored and cleared before the first page is written.
  *
- * Data that can be read need not be durable (REC-4). Restoring therefore first rewrites and syncs
- * the area, then rewrites every page that has a copy, syncs the page file, and does step 3. A crash
- * during the rewriting leaves the area as it was, because the bytes are the same. An area that is
- * read as empty is emptied once more.
+ * Data that can be read are not always durable (REC-4). Restoring therefore first rewrites and
+ * syncs the area, then rewrites every page that has a copy, syncs the page file, and does step 3. A
+ * crash during the rewriting leaves the area as it was, because the bytes are the same. An area
+ * that is read as empty is emptied once more.
  *
  * The bytes of the area: docs/disk-format.md, "dwb". dwb_latch is held for a whole batch.
  */
@@ -164,7 +164,7 @@ int ll_double_write_look(const void *first_page, uint32_t page_size, uint32_t sa
     return 0;
 }
 
-/* Reads copy i, of page n. LLADD_END: the copy is not complete, so step 2 did not begin. */
+/* Reads copy i (page n). LLADD_END: the copy is not complete, so step 2 did not begin. */
 static int read_copy(struct ll_buffer *b, uint32_t i, lladd_pageno n, unsigned char *bytes,
                      struct lladd_error *err)
 {
@@ -180,7 +180,7 @@ static int read_copy(struct ll_buffer *b, uint32_t i, lladd_pageno n, unsigned c
     return whole ? 0 : LLADD_END;
 }
 
-/* Rewrites the page of copy i, even if the page in the file is intact: after a failed sync the page
+/* Rewrites the page of copy i, even if the page in the file is intact. After a failed sync the page
  * may exist only in the operating system's cache (REC-4). */
 static int restore_one(struct ll_buffer *b, uint32_t i, uint64_t *restored, struct lladd_error *err)
 {
@@ -196,7 +196,7 @@ static int restore_one(struct ll_buffer *b, uint32_t i, uint64_t *restored, stru
     rc = read_copy(b, i, n, bytes, err);
     if (rc != 0)
         return rc == LLADD_END ? 0 : rc;
-    if (!torn && lsn > ll_page_lsn(bytes).v) /* the page in the file is newer: rewrite that one */
+    if (!torn && lsn > ll_page_lsn(bytes).v) /* the file has a newer page: rewrite that page */
         rc = ll_buffer__read_pages(b, n.v, 1, bytes, err);
     if (rc != 0)
         return rc;
@@ -261,9 +261,9 @@ static int restore(struct ll_buffer *b, bool unclean, uint64_t *restored, struct
     /* A torn header: the crash was in step 1 or 3, so no page is torn. The header is cleared,
      * because `lladd verify` would report it after the next clean stop.
      *
-     * An empty header: it may be only in the operating system's cache (REC-4), and after another
-     * crash the copies must not come back when their pages have other contents. So after an unclean
-     * stop step 3 is repeated. Before a clean stop the sync of step 3 has succeeded. */
+     * An empty header may be only in the operating system's cache (REC-4). After another crash the
+     * copies must not come back, because their pages may have newer contents then. So after an
+     * unclean stop step 3 is repeated. Before a clean stop the sync of step 3 has succeeded. */
     bool empty = ll_page_is_zero(header(b), b->page_size);
     if (empty || !is_intact(header(b), b->page_size))
         return empty && !unclean ? 0 : clear(b, err);

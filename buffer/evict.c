@@ -4,13 +4,13 @@
  *
  * The hand of the clock goes over the slots. An idle frame with the USED bit loses the bit and
  * stays. An idle clean frame without the bit is evicted. Idle dirty frames without the bit are
- * collected. When they fill a list (most_dirty), or the hand has found no clean frame, the thread
- * writes them (BUF-1), and the caller repeats the search.
+ * collected. The thread writes the collected frames (BUF-1) when they fill a list (most_dirty), or
+ * when the hand has found no clean frame. The caller then repeats the search.
  *
  * If every frame is held, the result is LLADD_NO_FRAME. If instead some frame is being copied,
- * evicted or claimed, a slot may soon become free, or the requested page resident. The thread waits
- * for the next event (`events`) and retries. The threads that cause events wait for no latch that
- * the waiting thread could hold, so the wait cannot deadlock.
+ * evicted or claimed, a slot may soon become free, or the requested page may become resident. The
+ * thread waits for the next event (`events`) and retries. The threads that cause events wait for no
+ * latch that the waiting thread could hold, so the wait cannot deadlock.
  */
 #include "buffer/buffer_private.h"
 
@@ -28,8 +28,8 @@ void ll_buffer__give_up(struct ll_buffer *b, struct ll_frame *f)
         ll_heap__release(b, f);
 }
 
-/* Evicts an idle clean frame; false if the frame has become busy or dirty. `word`: its idle latch
- * word. */
+/* Evicts an idle clean frame; false if the frame has become busy or dirty. `word`: the latch word
+ * of the idle frame. */
 static bool evict(struct ll_buffer *b, struct ll_frame *f, uint64_t word)
 {
     uint64_t evicting = (word & ~LATCH_STATE) | LATCH_EVICTING | LATCH_EXCLUSIVE;
@@ -56,7 +56,7 @@ struct search {
     bool moved;   /* the search met a frame that another round may evict */
 };
 
-/* An eviction writes no more than this, because its thread waits for the writes. */
+/* An eviction writes at most this number of pages, because its thread waits for the writes. */
 static unsigned most_dirty(const struct ll_buffer *b)
 {
     return b->batch_capacity < RUN_MAX ? b->batch_capacity : RUN_MAX;
@@ -107,7 +107,7 @@ int ll_buffer__make_room(struct ll_buffer *b, struct lladd_error *err)
     enum { LOOKS = 8 };
     if (ll_point(b->env, "buffer.evict") != 0)
         return ll_fail(err, LLADD_NO_FRAME, "no page can be evicted");
-    /* A round may find each frame held, although at every moment some frame was idle. So several
+    /* A round may find each frame held, although at every moment another frame was idle. So several
      * rounds are made before the result is LLADD_NO_FRAME. */
     for (int looks = 0; looks < LOOKS;) {
         struct search s;

@@ -3,22 +3,22 @@
  * file: dropping pages, bulk access for extents, growing the file ahead, and prefetching. These
  * operations bypass the cache.
  *
- * A drop removes all pages of the range or none. First it seizes every frame in the range: it sets
- * EVICTING without the exclusive bit. Only drops use this combination, one drop at a time. If a
- * frame is held, the drop fails and releases all seized frames. Otherwise it releases the frames as
- * FREE. If a copy of a page is being written, the drop waits for the write: otherwise that write
- * could overwrite a later use of the page.
+ * A drop removes all pages of the range, or no page. First it seizes every frame in the range: it
+ * sets EVICTING without the exclusive bit. Only drops use this combination, and drops run one at a
+ * time. If a frame is held, the drop makes all seized frames resident again, and fails. Otherwise
+ * it makes these frames FREE. If a copy of a page is being written, the drop waits for the write:
+ * otherwise that write could overwrite a later use of the page.
  *
- * A bulk write lists its range of pages while it lasts. A miss of a page in the range waits until
- * the range is no longer listed. Otherwise it could read the page before the write, and the cache
- * would have the old contents after the write.
+ * A bulk write lists its range of pages until it ends. A miss of a page in the range waits until
+ * the range is no longer listed. Without this wait the miss could read the page before the write,
+ * and the cache would have the old contents after the write.
  *
  * Growth. If a page is written beyond the physical end of the file, the bytes between the old end
- * and the page read as zeros, which are valid pages. ll_buffer_extend allocates disk blocks for new
- * pages (or writes zeros, if the device cannot allocate) and syncs, so that the pages exist after a
- * crash. It extends the file under grow_latch, so that the zeros do not overwrite a page that
- * another thread writes beyond the end. A lack of space in ll_buffer_extend or in a bulk write does
- * not poison the database, because no acknowledged change was being written.
+ * and this page are read as zeros. Pages of zeros are valid. ll_buffer_extend allocates disk blocks
+ * for new pages, or writes zeros if the device cannot allocate. Then it syncs, so that the pages
+ * exist after a crash. It extends the file under grow_latch, so that the zeros do not overwrite a
+ * page that another thread writes beyond the end. A lack of space in ll_buffer_extend or in a bulk
+ * write does not poison the database, because no acknowledged change was being written.
  */
 #include "buffer/buffer_private.h"
 
@@ -193,7 +193,7 @@ static void remember_bulk(struct ll_buffer *b, uint64_t first, uint64_t n,
 }
 
 /* The range is in the list before its frames are dropped. A miss claims its frame before it looks
- * at the list. So either the miss sees the range, or the drop meets its frame. */
+ * at the list. So either the miss sees the range, or the drop meets the frame of the miss. */
 int ll_buffer_bulk_begin(struct ll_buffer *b, struct ll_bulk_range *range, struct lladd_error *err)
 {
     int rc = ll_buffer__check(b, err);
@@ -351,8 +351,8 @@ int ll_buffer__grow(struct ll_buffer *b, struct lladd_file *file, uint64_t from,
     return rc;
 }
 
-/* A checkpoint states the file's length. So the growth is noted as a write before another thread
- * can see the new length: then the sync of that checkpoint is not omitted. */
+/* The growth is noted as a write before another thread can see the new length. So a checkpoint that
+ * states the new length does not omit its sync. */
 static int grow_file(struct ll_buffer *b, uint64_t pages)
 {
     int rc = 0;
@@ -416,7 +416,7 @@ static int cut_incomplete(struct ll_buffer *b, struct lladd_error *err)
 }
 
 /* Rewrites the last page as it is. If the file's length is only in the system's cache, the
- * following sync then makes it durable. */
+ * following sync then makes the length durable. */
 static int rewrite_last(struct ll_buffer *b, struct lladd_error *err)
 {
     uint64_t last = b->file_pages - 1;
@@ -441,9 +441,9 @@ int ll_buffer_confirm_end(struct ll_buffer *b, uint64_t pages, struct lladd_erro
         rc = cut_incomplete(b, err);
     if (rc != 0 || b->file_pages <= pages)
         return rc;
-    /* Allocates the blocks again: if an earlier sync failed, they may not be durable. A lack of
-     * space is no error here. Pages without blocks are rare; if one is written when there is no
-     * space, that write fails. */
+    /* Allocates the blocks again: if an earlier sync failed, the blocks may not be durable. A lack
+     * of space is no error here. Pages without blocks are rare; when there is no space, a write of
+     * such a page fails. */
     int io = ll_io_allocate(b->cfg.dev, b->file, b->file_pages * b->page_size);
     if (io != 0 && io != -EOPNOTSUPP &&
         lladd_code_root(ll_io_code(io, true)) != LLADD_ROOT_RESOURCE)

@@ -7,11 +7,11 @@
  * call. Pages dirtied later have no mark, so a flush ends even if pages are changed all the time.
  * Another thread may be writing a copy of a marked page, so the flush waits, before it syncs, until
  * the copies taken so far are written. If the other thread could not write its copy, the page is
- * dirty again with its old recLSN. The flush therefore repeats for pages with recLSNs up to the
- * greatest of the marked pages, until a pass finds none.
+ * dirty again with its old recLSN. The flush therefore repeats, for pages with a recLSN up to the
+ * greatest recLSN of the marked pages, until a pass finds no page.
  *
- * Syncs of the page file run one at a time: of two concurrent syncs on a failing disk, the system
- * might report the error to only one (LOG-4).
+ * Syncs of the page file run one at a time. If two syncs ran together on a failing disk, the system
+ * could report the error to only one of them (LOG-4).
  */
 #include "buffer/buffer_private.h"
 
@@ -60,8 +60,8 @@ void ll_buffer__sort_by_page(struct ll_buffer__todo *todo, unsigned n)
     }
 }
 
-/* Other flushes may run in the pause. Such a flush may give a page its own mark and then fail to
- * write it; the next pass of this flush finds that page. */
+/* Other flushes may run in the pause. Such a flush may replace the mark of a page with another
+ * mark, and then fail to write the page; the next pass of this flush finds that page. */
 static void note_written(struct ll_buffer *b, struct ll_flush *flush, unsigned n)
 {
     (void)lladd_atomic_add64(&flush->written, n);
@@ -110,7 +110,7 @@ static int write_older(struct ll_buffer *b, lladd_lsn rec_below, uint64_t *upto,
     struct ll_buffer__todo few[RUN_MAX]; /* an application's thread may have a small stack */
     struct ll_buffer__todo *many = NULL;
     if (lladd_atomic_load64(&b->dirty_count) > RUN_MAX)
-        many = ll_alloc(b->env, PORTION * sizeof *many); /* if this fails: small portions */
+        many = ll_alloc(b->env, PORTION * sizeof *many); /* if this fails, portions are small */
 
     lladd_mutex_lock(&b->flush_latch);
     uint64_t pages;
@@ -142,10 +142,10 @@ int ll_buffer_flush(struct ll_buffer *b, lladd_lsn rec_below, struct lladd_error
     return rc == 0 ? ll_buffer_sync(b, err) : rc;
 }
 
-/* While write_all_older writes pages, redo still starts at its old place. So a page with a base
- * after that place needs no image, even if the base is below the new start. After ll_buffer_protect
- * a page with a base below the horizon is protected when it is copied; await_writes waits for the
- * pages that were copied before. */
+/* While write_all_older writes pages, redo starts at its old place. So a page with a base after
+ * that place needs no image, even if the base is below the new start. After ll_buffer_protect a
+ * page with a base below the horizon is protected when it is copied; await_writes waits for the
+ * writes of the copies that were taken before. */
 int ll_buffer_flush_below(struct ll_buffer *b, lladd_lsn horizon, struct ll_flush *flush,
                           struct lladd_error *err)
 {
@@ -209,8 +209,8 @@ int ll_buffer_step(struct ll_buffer *b, bool *more, struct lladd_error *err)
     return rc;
 }
 
-/* The writer's thread. It ignores failures: they are reported by a later call that needs room or
- * makes a checkpoint. */
+/* The writer's thread. It ignores failures: a later call that needs room or makes a checkpoint
+ * reports them. */
 static void *start_writeback(void *arg)
 {
     struct ll_buffer *b = arg;

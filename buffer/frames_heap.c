@@ -2,16 +2,16 @@
 /*
  * frames_heap: frames and pages from the allocator, found through a hash table.
  *
- * This provider is for small budgets, for 32-bit machines, for pages smaller than those of the
- * operating system, and for programs that open thousands of databases: it allocates no frame before
- * the first page is fixed.
+ * This provider is for small budgets, for 32-bit machines, for pages smaller than an operating
+ * system page, and for programs that open thousands of databases. It allocates no frame before the
+ * first page is fixed.
  *
  * A frame is directly before its page, so the two cache lines that a fix reads are neighbours. The
- * distance between pages is then not a power of two, so page headers do not compete for one set of
- * the processor's cache.
+ * distance between pages is then not a power of two, so page headers do not compete for the same
+ * set of the processor's cache.
  *
  * The hash table uses open addressing with linear probing. It is at most about half full, unless
- * memory to grow was missing. Threads change it under slots_latch. ll_heap__find takes no
+ * there was no memory to grow it. Threads change it under slots_latch. ll_heap__find takes no
  * latch, so the table may change during its lookup:
  * - An entry is being moved back. The lookup may miss the page; the slow path repeats the lookup
  *   under the latch.
@@ -44,7 +44,7 @@ void ll_heap__close(struct ll_buffer *b)
     }
 }
 
-/* Page n's entry, or the free entry for it. Under slots_latch. */
+/* The entry of page n, or the free entry for page n. Under slots_latch. */
 static struct ll_buffer__hash_entry *place_of(struct ll_buffer__hash *h, uint64_t n)
 {
     for (uint64_t i = ll_heap__home(h, n);; i++) {
@@ -60,8 +60,8 @@ static void set(struct ll_buffer__hash_entry *e, uint64_t page, uint64_t frame)
     lladd_atomic_store64(&e->frame, frame);
 }
 
-/* Without memory for a larger table the present one stays in use. insert never fills the last free
- * entry, because every search ends at a free entry. */
+/* Without memory for a larger table the present table stays in use. insert never fills the last
+ * free entry, because every search ends at a free entry. */
 static int grow(struct ll_buffer *b)
 {
     struct ll_buffer__hash *old = table(b);
@@ -85,8 +85,8 @@ static int grow(struct ll_buffer *b)
     return 0;
 }
 
-/* Removes page n. Moves back later entries that a search would otherwise miss, because it ends at
- * the gap. */
+/* Removes page n. Moves back later entries that a search would otherwise miss, because a search
+ * ends at a gap. */
 static void erase(struct ll_buffer__hash *h, uint64_t n)
 {
     struct ll_buffer__hash_entry *gap = place_of(h, n);

@@ -5,24 +5,24 @@
  * Address space is reserved in chunks, at the latest when a page of the chunk is fixed. A chunk
  * holds a gigabyte of the file: first the pages, then their frames. The addresses of page n and its
  * frame are computed, so a hit in the first chunk reads no table. The kernel provides memory when
- * an address is touched; madvise returns it when the page is evicted. Untouched frames read as
- * zeros, and a state word of zero means FREE.
+ * an address is touched; madvise returns the memory when the page is evicted. Untouched frames read
+ * as zeros, and a state word of zero means FREE.
  *
  * Touched memory is charged to the budget, and refunded when it is returned to the kernel:
  *   page     one page of the file: charged with its slot.
  *   group    the frames on one page of the operating system. Charged while one of the frames is in
- *            use. When none is, the memory is returned to the kernel.
- *   region   the pages that one page table of the processor maps. If a group has more pages than
- *            that, the region is the group, and several page tables map it. The page tables are
- *            charged while one of the region's groups is in use. When none is, the region is mapped
- *            anew: nothing else makes the kernel free the page tables, and a scan of a terabyte
- *            would leave two gigabytes of them.
+ *            use. When no frame is in use, the memory is returned to the kernel.
+ *   region   the pages that one page table of the processor maps. If a group has more pages, the
+ *            region is the group, and several page tables map it. The page tables are charged
+ *            while a group of the region is in use. When no group is in use, the region is mapped
+ *            anew, because only this makes the kernel free the page tables. (A scan of a terabyte
+ *            would leave two gigabytes of page tables.)
  *
- * (The page tables that map frames are not charged: they are small.) The counters of groups and
+ * (The page tables that map frames are small, and are not charged.) The counters of groups and
  * regions change under one of a few latches, chosen by page number. A frame changes from FREE to
- * LOADING, and back to FREE, under the same latch, so that no thread claims a frame while the
- * memory of its group is being returned. Other threads may read the state word of such a frame at
- * any time: they see FREE.
+ * LOADING, and back to FREE, under this latch. So no thread claims a frame while the memory of its
+ * group is being returned. Other threads may read the state word of such a frame at any time: they
+ * see FREE.
  *
  * Chunks and replaced directories are kept until the buffer is closed.
  */
@@ -41,7 +41,7 @@ static uint64_t chunk_pages(const struct ll_buffer *b)
     return UINT64_C(1) << b->chunk_shift;
 }
 
-/* Bytes that one page table maps: it is one page with entries of eight bytes. */
+/* Bytes that one page table maps. A page table is one page with entries of eight bytes. */
 static size_t table_covers(const struct ll_buffer *b)
 {
     return b->os_page / 8 * b->os_page;
@@ -63,10 +63,10 @@ static void want_small_pages(void *at, size_t bytes)
 #define MADV_COLLAPSE 25 /* Linux 6.1; older headers do not have it */
 #endif
 
-/* If a whole region is resident, a huge page takes no more memory than small pages, and its address
- * is more likely to be in the TLB. Other threads may use the pages while the kernel moves them.
- * Afterwards the range is set to small pages again: a page that is evicted later is released alone,
- * and the kernel does not merge pages by itself. */
+/* If a whole region is resident, a huge page takes no more memory than small pages. The address of
+ * a huge page is more likely to be in the TLB. Other threads may use the pages while the kernel
+ * moves them. Afterwards the range is set to small pages again: a page that is evicted later is
+ * released alone, and the kernel does not merge pages by itself. */
 static void want_one_huge_page(void *at, size_t bytes)
 {
     if (madvise(at, bytes, MADV_HUGEPAGE) != 0)
@@ -214,7 +214,7 @@ int ll_reserved__open(struct ll_buffer *b, struct lladd_error *err)
     int rc = b->space_latches ? 0 : LLADD_NO_MEMORY;
     for (int i = 0; rc == 0 && i < SPACE_LATCHES; i++)
         rc = lladd_mutex_init(&b->space_latches[i], BUFFER_RANK_SPACE, "address space");
-    /* Map the first chunk now: if that fails, the other provider can still be chosen. */
+    /* Maps the first chunk now: if this fails, the heap provider can be chosen instead. */
     struct ll_buffer__chunk *first;
     if (rc == 0)
         rc = chunk_of(b, 0, &first);
@@ -263,9 +263,9 @@ static void enter_space(struct ll_buffer *b, struct ll_buffer__chunk *c, uint64_
         ll_buffer__charge(b, b->region_tables * b->os_page);
 }
 
-/* Flag in a region's counter: since the region was last empty, the kernel was asked to merge it
- * into a huge page. It is not asked a second time: a page that is evicted and loaded repeatedly
- * must not repeat the cost. */
+/* Flag in a region's counter: after the region was last empty, the kernel was asked to merge it
+ * into a huge page. The kernel is asked only once, so that a page that is evicted and loaded
+ * repeatedly does not repeat the cost. */
 #define REGION_HUGE 0x8000u
 
 static void complete_region(struct ll_buffer *b, struct ll_buffer__chunk *c, uint64_t i)

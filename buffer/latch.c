@@ -2,25 +2,24 @@
 /*
  * latch: the slow path, for a frame that cannot be latched with one atomic operation.
  *
- * Waiting. An exclusive latch is usually held for a moment. A thread that waits for the latch
- * therefore first spins for about as long as going to sleep would take, then sleeps on the low half
- * of the word. Before it sleeps it sets the bit of its class, readers or writers; a thread that
- * releases the latch checks these bits.
+ * Waiting. An exclusive latch is usually held for a moment. So a thread that waits for the latch
+ * first spins, for about the time that going to sleep takes. Then it sleeps on the low half of the
+ * word. Before it sleeps it sets the bit of its class, readers or writers; a thread that releases
+ * the latch checks these bits.
  *
  * Waking. A thread that releases an exclusive latch clears both bits and wakes all readers and one
- * writer. The woken writer cannot know whether other writers still sleep. It therefore sets the
- * writers' bit when it takes the latch, and its release wakes the next writer. If the woken writer
- * finds that the frame is no longer resident, it wakes all sleepers instead, because no other
- * thread may be left to wake them. The last reader to leave wakes one writer and does not clear the
- * bit.
+ * writer. The woken writer cannot tell whether other writers sleep. It therefore sets the writers'
+ * bit when it takes the latch, and its release wakes the next writer. If the woken writer finds
+ * that the frame is no longer resident, it wakes all sleepers instead, because perhaps no other
+ * thread will wake them. The last reader to leave wakes one writer and does not clear the bit.
  *
  * No starvation of writers. A reader that finds the writers' bit set waits for at most a
- * millisecond, so that the present readers can leave; then it enters although the bit is set.
+ * millisecond, so that the present readers can leave. Then it enters although the bit is set.
  * (Without this limit, a thread that fixes a page shared for the second time would deadlock with
  * the writer.) Writers get the latch in no particular order.
  *
  * Loading and evicting. A thread that finds a frame being loaded or evicted waits as a reader, even
- * if it wants the exclusive latch. A change of the state wakes all sleepers, and each looks the
+ * if it needs the exclusive latch. A change of the state wakes all sleepers, and each looks the
  * page up again, because the frame may hold another page now. A thread may also set its bit just
  * after the frame got another page; then the next release of that page looks for sleepers in vain,
  * which is harmless.
@@ -114,7 +113,7 @@ static enum latch_answer get_shared(struct ll_frame *f, bool try, uint64_t *full
         } else if (try) {
             return LATCH_BUSY;
         } else {
-            /* A wait for an exclusive holder needs no time limit: its release wakes all readers. */
+            /* No time limit for an exclusive holder: the holder's release wakes all readers. */
             bool timed = !(w & LATCH_EXCLUSIVE);
             sleep_on(f, w, LATCH_READERS_WAIT, LATCH_READERS, timed ? READER_PATIENCE_NS : 0);
             if (timed)

@@ -3,16 +3,16 @@
 #define LL_BUFFER_LATCH_H
 /* The state word of a frame. Low half, on which threads sleep:
  *
- *    0..19  number of shared holders; no overflow: while bit 19 is set, new holders wait
+ *    0..19  number of shared holders; it cannot overflow: while bit 19 is set, new holders wait
  *    20     held exclusively
- *    21     a writer sleeps, or one has slept and others may still sleep (latch.c)
+ *    21     a writer sleeps, or a writer was woken and others may sleep (latch.c)
  *    22     readers sleep
  *    23     used since the eviction clock last passed
- *    24     a copy is being written: do not evict the frame, nor write it a second time
+ *    24     a copy is being written: do not evict the frame, and take no second copy
  *    25..26 state
  *
  * High half: the number of fixes since the page was loaded or latch_get last restarted the count.
- * The statistics of hits use this number. So do optimistic reads, because each exclusive latch
+ * The statistics of hits use this number. Optimistic reads use it, because each exclusive latch
  * changes it.
  *
  * States, and the thread that changes them:
@@ -55,7 +55,7 @@ enum { LATCH_READERS = 1, LATCH_WRITERS = 2, LATCH_ALL = 3 };
 enum latch_answer {
     LATCH_GOT,
     LATCH_BUSY, /* only if asked not to wait */
-    LATCH_GONE  /* the frame may hold another page or none: look the page up again */
+    LATCH_GONE  /* the frame may hold another page or no page: look the page up again */
 };
 
 static inline uint64_t latch_fixes(uint64_t word)
@@ -63,8 +63,8 @@ static inline uint64_t latch_fixes(uint64_t word)
     return word >> 32;
 }
 
-/* The frame holds a page and has no holder, and no copy of it is being written. (Threads that wait
- * for the latch do not count: eviction wakes them, and they look the page up again.) */
+/* The frame holds a page and has no holder, and no copy of the page is being written. (Threads that
+ * wait for the latch do not count: eviction wakes them, and they look the page up again.) */
 static inline bool latch_idle(uint64_t word)
 {
     return (word & (LATCH_STATE | LATCH_EXCLUSIVE | LATCH_COUNT | LATCH_COPIED)) == LATCH_RESIDENT;
@@ -86,7 +86,7 @@ static inline uint32_t *latch_low(uint64_t *word)
 #endif
 }
 
-/* A hit needs no compare-and-swap but this one. False: the caller takes the slow path. */
+/* This is the only compare-and-swap of a hit. False: the caller takes the slow path. */
 static inline bool latch_try_shared(uint64_t *word)
 {
     uint64_t w = lladd_atomic_load64(word);
@@ -107,13 +107,13 @@ static inline bool latch_try_exclusive(uint64_t *word)
     return got;
 }
 
-/* If an optimistic reader must retry, one of these bits changes. (A shared fix changes them too and
- * causes a needless retry. That is rare, because pages that are read often are read
+/* If an optimistic reader must retry, one of these bits has changed. (A shared fix also changes
+ * one, which causes a needless retry. This is rare, because pages that are read often are read
  * optimistically.) */
 #define LATCH_VERSION (LATCH_STATE | LATCH_EXCLUSIVE | LATCH_FIXES_FULL)
 
-/* May the page be read optimistically? If the USED bit is clear, it may not: the reader then fixes
- * the page, which sets the bit. Otherwise the clock would evict a page that is only read
+/* May the page be read optimistically? Not if the USED bit is clear: then the reader fixes the
+ * page, and the fix sets the bit. Without this rule the clock would evict a page that is only read
  * optimistically. */
 static inline bool latch_may_read(uint64_t word)
 {
@@ -123,8 +123,8 @@ static inline bool latch_may_read(uint64_t word)
 /* Latches the frame; waits unless `try`. If the word's fix count is full, *full gets the count, and
  * the word counts from 0 again; otherwise *full is 0. */
 enum latch_answer latch_get(struct ll_frame *, bool exclusive, bool try, uint64_t *full);
-/* Waits while the frame is held exclusively, loaded or evicted. May return early. Takes no
- * latch. */
+/* Waits while the frame is held exclusively, is being loaded or is being evicted. May return early.
+ * Takes no latch. */
 void latch_await_shareable(struct ll_frame *);
 
 void latch_wake_writer(struct ll_frame *) __attribute__((noinline, cold));

@@ -2,19 +2,19 @@
 /*
  * slots: the right to be resident, and the budget.
  *
- * Slots are stored in segments, each twice as large as the one before it (the last is cut off at
- * slot_max): slots never move. In the heap a segment contains the frames and pages of its slots.
- * With reserved address space each claim binds a slot to a frame.
+ * Slots are stored in segments, so that slots never move. Each segment is twice as large as the one
+ * before it; the last segment ends at slot_max. In the heap a segment contains the frames and pages
+ * of its slots. With reserved address space each claim binds a slot to a frame.
  *
  * The budget. `bytes` is the sum of all charges: this buffer manager itself, the table of
- * write_history.c, one batch of copies, further batches while several threads write, and for each
- * page the cost that cost_of_page() in buffer.c computes. In the heap this cost is charged once,
- * when the slot is made. With reserved address space it is charged while the slot is used; frames,
- * page tables and the descriptors of chunks are charged, too, when a page needs them
- * (frames_reserved.c). This additional cost depends on the page, so a slot is given out only if the
- * budget also has room for the greatest possible additional cost. Batches are charged without a
- * check: they are few, and no new charge for a slot is made until the sum is within the budget
- * again.
+ * write_history.c, one batch of copies, and further batches while several threads write. For each
+ * page there is a charge for the cost that cost_of_page() in buffer.c computes. In the heap this
+ * cost is charged once, when the slot is made. With reserved address space it is charged while the
+ * slot is used; frames, page tables and the descriptors of chunks are charged, too, when a page
+ * needs them (frames_reserved.c). This additional cost depends on the page, so a slot is given out
+ * only if the budget also has room for the greatest possible additional cost. Batches are charged
+ * without a check: they are few, and no new charge for a slot is made until the sum is within the
+ * budget again.
  */
 #include "buffer/buffer_private.h"
 

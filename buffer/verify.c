@@ -2,8 +2,8 @@
 /*
  * verify: checks that bytes are page n of this database (BUF-2).
  *
- * The checksum covers the salt, the page number and all bytes after the checksum, so a page of
- * another database or a page written to the wrong place fails, too. The page number is in the
+ * The checksum covers the salt, the page number and all bytes after the checksum. So a page of
+ * another database and a page written to the wrong place fail this check. The page number is in the
  * header as well, so that the message can say which page was found. A page of zeros was never
  * formatted and has no checksum. A page with a correct checksum must also be neither older than its
  * last known write (write_history.c) nor newer than the log. A page that is newer than the log
@@ -64,8 +64,8 @@ static int verify_age(struct ll_buffer *b, uint64_t n, lladd_lsn lsn, struct lla
 }
 
 /* No page is written before its records are durable (BUF-1). So if recovery did not find the record
- * at the page LSN, the log has lost a durable part (LOG-3), and the page may have changes that
- * recovery cannot undo. */
+ * at the page LSN, the log has lost a durable part (LOG-3). The page may have changes that cannot
+ * be undone. */
 int ll_buffer__verify(struct ll_buffer *b, uint64_t n, const unsigned char *bytes,
                       struct lladd_error *err)
 {

@@ -2,11 +2,11 @@
 /*
  * write_history: the page LSNs of the pages that this buffer manager has written.
  *
- * A disk may acknowledge a write and not do it, or write to the wrong place. Then the old page
- * stays on disk, and it is a valid page of this database: only a record of the write can reveal the
+ * A disk may acknowledge a write and not do it, or write to the wrong place. Then the old page,
+ * which is a valid page of this database, stays on disk. Only a record of the write can reveal the
  * loss. This table therefore keeps the page LSNs of written pages. Page LSNs never decrease
- * (BUF-6), so a page that is read with a lower LSN is treated as damaged: it is rebuilt from the
- * log if the log reaches back far enough, otherwise refused.
+ * (BUF-6), so a page that is read with an LSN below the recorded LSN is damaged. Such a page is
+ * rebuilt from the log if the log reaches back far enough; otherwise it is refused.
  *
  * The bound. The table has room for four times as many pages as the cache, at most LINES_MAX *
  * PLACES. Its memory belongs to the budget and is allocated when the first page is written. (If the
@@ -17,8 +17,8 @@
  *
  * Threads. A line of the table fills one cache line of the processor. It holds PLACES pages and a
  * latch of one word, which a thread holds for a few instructions. Hits do not use the table. A
- * write of a cached page is recorded while the frame's COPIED bit is set: thus the writes of one
- * page are recorded in their order, and before the page can be evicted and read again.
+ * write of a cached page is recorded while the frame's COPIED bit is set. So the writes of one page
+ * are recorded in their order, and before the page can be evicted and read again.
  */
 #include "buffer/buffer_private.h"
 
@@ -42,7 +42,7 @@ uint64_t ll_buffer__history_bytes(const struct ll_buffer_config *cfg)
 {
     uint64_t frames = cfg->budget / cfg->page_size;
     uint64_t lines = (frames * PER_FRAME + PLACES - 1) / PLACES;
-    return (lines < LINES_MAX ? lines : LINES_MAX) * LINE + LINE; /* to align them */
+    return (lines < LINES_MAX ? lines : LINES_MAX) * LINE + LINE; /* one more, to align them */
 }
 
 /* The table, or NULL. Takes no latch: another thread may set the address meanwhile. */

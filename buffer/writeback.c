@@ -3,9 +3,9 @@
  * writeback: writes dirty pages to the disk (BUF-1).
  *
  * A batch goes through these steps. Only the step `copy` latches pages, one at a time:
- *   images    if pages need images: get log credit for them.
- *   copy      latch shared and set the frame's COPIED bit, copy the bytes, move the page from dirty
- *             to in flight (which decides about an image), append the image of the copy, unlatch.
+ *   images    get log credit for the images that pages need.
+ *   copy      latch shared and set the frame's COPIED bit; copy the bytes; move the page from dirty
+ *             to in flight, and decide about an image; append the image of the copy; unlatch.
  *             From now on the page may change again.
  *   seal      the page type's `flushed` may change the copy; add page number and checksum.
  *   force     make the log durable up to the newest page LSN among the copies.
@@ -17,17 +17,17 @@
  * disk. If a second copy were taken, two writes of one page could reach the disk in the wrong
  * order.
  *
- * Images (BUF-5). ll_buffer__write_back first writes the pages that need no image: then it knows
- * for how many images it needs log credit. Without credit it writes the pages that need an image
+ * Images (BUF-5). ll_buffer__write_back first writes the pages that need no image. Then the number
+ * of images that need log credit is known. Without credit it writes the pages that need an image
  * through the double-write area.
  *
  * A thread that needs room does not wait for a page latch, because it may hold page latches itself.
- * A flush, and ll_buffer_write_range, must write all their pages: they wait for latches, and hold
- * none meanwhile.
+ * A flush and ll_buffer_write_range must write all their pages: they wait for latches, and hold no
+ * latch meanwhile.
  *
  * Failure. If the log cannot be forced, no page was written, and the pages become dirty again with
- * their old recLSNs. (If an image was logged, the header of its page lacks the image's LSN. That is
- * harmless: after an image was logged, only a poison makes the force fail, so no later change is
+ * their old recLSNs. (If an image was logged, the header of its page lacks the image's LSN. This is
+ * harmless: only a poison makes the force fail after an image was logged, so no later change is
  * logged.)
  *
  * A write or sync that fails poisons the database (LOG-4). The entries then stay in flight until
@@ -65,7 +65,7 @@ static void free_batch(struct ll_buffer *b, struct ll_buffer__batch *batch)
     ll_free(b->env, batch);
 }
 
-/* Counts the batch in in_transit: its end is an event that eviction may wait for. */
+/* Counts the batch in in_transit, because eviction may wait for the return of the batch. */
 static struct ll_buffer__batch *get_batch(struct ll_buffer *b)
 {
     lladd_mutex_lock(&b->slots_latch);
@@ -90,10 +90,10 @@ static struct ll_buffer__batch *get_batch(struct ll_buffer *b)
     return batch;
 }
 
-/* Keeps the batch, unless the batches take too much of the budget and others exist. */
+/* Frees the batch if the batches take too much of the budget and this is not the last batch. */
 static void put_batch(struct ll_buffer *b, struct ll_buffer__batch *batch)
 {
-    lladd_mutex_lock(&b->slots_latch); /* so that two threads do not both drop the last batch */
+    lladd_mutex_lock(&b->slots_latch); /* so that two threads do not drop the last two batches */
     uint64_t count = lladd_atomic_load32(&b->batch_count);
     bool keep = count == 1 || count * batch->size <= b->cfg.budget / 16;
     if (keep) {
@@ -155,8 +155,8 @@ static enum copied hold_for_copy(struct ll_frame *f)
         uint64_t state = w & LATCH_STATE;
         if (state == LATCH_FREE)
             return NOT_DIRTY;
-        /* Eviction takes a clean page; a drop may take a dirty one, which becomes resident again if
-         * the drop fails. */
+        /* Eviction takes a clean page; a drop may take a dirty page, which becomes resident again
+         * if the drop fails. */
         if (state == LATCH_EVICTING)
             return lladd_atomic_load64(&f->rec_lsn) ? IN_USE : NOT_DIRTY;
         if (state == LATCH_LOADING || (w & (LATCH_EXCLUSIVE | LATCH_COPIED | LATCH_CROWDED)))
@@ -289,8 +289,8 @@ static void observe_writes(const struct ll_buffer__batch *batch, lladd_lsn durab
                       .lsn = ll_page_lsn(batch->copies[i].bytes), .durable = durable);
 }
 
-/* The number of copies at c, at most n and at most RUN_MAX, that have this value of `dwb` and
- * consecutive page numbers. */
+/* Counts the copies from c on that have this value of `dwb` and consecutive page numbers: at most
+ * n, and at most RUN_MAX. */
 static unsigned next_run(const struct ll_buffer *b, const struct ll_buffer__copy *c, unsigned n,
                          bool dwb, struct lladd_iovec *pieces)
 {
@@ -315,14 +315,14 @@ int ll_buffer__write_copies(struct ll_buffer *b, const struct ll_buffer__copy *c
     return rc;
 }
 
-/* Called while COPIED is set, so before a page can be evicted and read again. */
+/* Called while COPIED is set: the page cannot be evicted and read again before this call. */
 static void remember(struct ll_buffer *b, const struct ll_buffer__batch *batch)
 {
     for (unsigned i = 0; i < batch->n; i++)
         ll_buffer__history_note(b, batch->copies[i].page, ll_page_lsn(batch->copies[i].bytes).v);
 }
 
-/* All steps but `copy`. Empties the batch. */
+/* Does the steps from `seal` to `done`, and empties the batch. */
 static int finish_batch(struct ll_buffer *b, struct ll_buffer__batch *batch,
                         struct lladd_error *err)
 {
@@ -359,7 +359,7 @@ static int finish_batch(struct ll_buffer *b, struct ll_buffer__batch *batch,
 
 /* ---- write_back ---- */
 
-/* Waits, holding no page latch, until the frame may be copyable. */
+/* Waits until the frame may be copyable. Called without a page latch. */
 static void await_copyable(struct ll_buffer *b, struct ll_frame *f)
 {
     uint32_t seen = lladd_atomic_load32(&b->events);
@@ -381,7 +381,7 @@ struct work {
     unsigned n, at; /* todo[at] is next */
     unsigned old;   /* number of pages at the beginning of `todo` that need an image */
     enum ll_buffer__writer writer;
-    bool protect; /* these are the pages that need an image */
+    bool protect; /* `todo` has only pages that need an image */
     struct ll_images images;
 };
 
@@ -465,8 +465,8 @@ int ll_buffer__write_back(struct ll_buffer *b, struct ll_buffer__todo *todo, uns
     *written = 0;
     int rc = ll_buffer__in_flight_full(b) ? ll_buffer_sync(b, err) : 0;
     if (rc == 0)
-        rc = ll_buffer__double_write_ready(b, err); /* here, because a batch may fail only by a
-                                                     * poison */
+        rc = ll_buffer__double_write_ready(b, err); /* here, because only a poison may fail a
+                                                     * batch */
     if (rc != 0)
         return rc;
     ll_buffer__sort_by_page(todo, n);
