@@ -2,14 +2,14 @@
 /* Analysis scans the log from the start of the last checkpoint to the end of the log. It rebuilds
  * the transaction table (with each transaction's undo_next), the catalogue of operations (names and
  * their numbers), the redo barriers, the pins and the heuristic outcomes. It touches no page. It
- * finds what makes recovery impossible, such as an operation that is not registered, so an open
- * that fails here has changed nothing.
+ * finds what makes recovery impossible, such as an unregistered operation. So an open that fails
+ * here has changed nothing.
  *
- * Updates go on while a checkpoint collects its data, so the scan meets records of transactions
- * before it meets their rows in the checkpoint. The scan drops a row if it has already met the end
- * of the transaction. If the scan has met the transaction, but not its end, it takes from the row
- * only the system flag and the undo reserve of the records that it did not scan. The scan skips the
- * data of a later checkpoint, which is incomplete. */
+ * Updates go on while a checkpoint collects its data. So the scan meets records of a transaction
+ * before it meets the transaction's row in the checkpoint. The scan drops a row if the scan has
+ * already met the end of the transaction. If the scan has met the transaction, but not its end, the
+ * scan takes from the row only the system flag and the undo reserve of the records that were not
+ * scanned. The scan skips the data of a later checkpoint, which is incomplete. */
 #include "recovery/analysis.h"
 
 #include <lladd/bytes.h>
@@ -42,7 +42,7 @@ static int64_t undo_change(const struct ll_core *core, const struct ll_record *r
         gone = ll_record_bound(0, rec->undo.len);
     if (rec->kind == LL_REC_CLR_END) {
         struct ll_name *n = ll_op_catalog_by_number(core, rec->op);
-        /* Earlier versions wrote the length of the undo bytes, and the first versions nothing. */
+        /* Earlier versions wrote the length of the undo bytes; the first versions wrote nothing. */
         size_t undo_len =
             rec->redo.len == LL_CLR_END_BYTES_BEFORE ? lladd_get32(rec->redo.data) : 0;
         gone = n && n->desc ? ll_undo_need_op(n->desc, undo_len) : 0;
@@ -58,7 +58,7 @@ static uint64_t changed_by(uint64_t used, int64_t change)
 /* These records state the transaction's undo reserve. The end of a top action states the reserve
  * that the transaction had when the action began. The end of a compensation states the reserve
  * after the compensation. The records inside the action or the compensation are no longer undone
- * one by one, so their undo reserve does not count. */
+ * singly, so their undo reserve does not count. */
 static bool states_undo_used(const struct ll_record *rec)
 {
     return rec->kind == LL_REC_ACTION_END ||
@@ -113,7 +113,7 @@ static int see_txn_record(struct ll_analysis *a, const struct ll_record *rec,
     struct lladd_txn *txn = ll_hashmap_get_ptr(&a->txns, rec->txn.v);
     if (rec->kind == LL_REC_COMMIT || rec->kind == LL_REC_END) {
         if (txn) {
-            txn->undo_used = 0; /* the log is not started yet, so it has reserved nothing */
+            txn->undo_used = 0; /* the log is not started yet, so nothing is reserved */
             ll_txn_release(txn);
             ll_hashmap_remove(&a->txns, rec->txn.v);
         }
@@ -216,7 +216,7 @@ static int see_txn_row(struct ll_analysis *a, const unsigned char *b, size_t len
 
 /* The name of an archive's pin ends with the number of the timeline that is archived
  * (docs/backup.md). A restored copy is on another timeline: its log has the pin, but no archive of
- * the copy will ever move it. */
+ * the copy will ever move the pin. */
 static bool is_inherited(const struct ll_core *core, const char *name)
 {
     static const char prefix[] = "lladd.archive.";
@@ -329,8 +329,8 @@ int ll_analysis_check_op(struct ll_core *core, const struct ll_record *rec, stru
                        (unsigned long long)n->first_used.v);
 }
 
-/* Is this a checkpoint record or a seal? If the scan meets nothing else, nothing has changed since
- * the checkpoint that the control block names. */
+/* Is this a checkpoint record or a seal? If the scan meets only such records, nothing has changed
+ * since the checkpoint that the control block names. */
 static bool says_what_is_known(unsigned kind)
 {
     return kind == LL_REC_SEAL || kind == LL_REC_CHECKPOINT_DATA ||
@@ -338,7 +338,7 @@ static bool says_what_is_known(unsigned kind)
 }
 
 /* Notes the page's newest base. Gives up all of `bases` if there is no memory, or if `bases` takes
- * more than half of recovery_bytes: redo works without it. */
+ * more than half of recovery_bytes: redo works without `bases`. */
 static void note_base(struct ll_analysis *a, const struct ll_record *rec)
 {
     int rc = ll_hashmap_put(&a->bases, rec->page, rec->lsn.v);
@@ -364,7 +364,7 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
         return rc;
     switch (rec->kind) {
     case LL_REC_CHECKPOINT_BEGIN:
-        if (a->begins++ == 0) { /* The commits below BEGIN are visible, also those that the scan
+        if (a->begins++ == 0) { /* The commits below BEGIN are visible, also commits that the scan
                                  * did not meet. */
             a->begin = rec->lsn;
             lladd_atomic_max64(&a->core->txns.visible, rec->lsn.v);
@@ -445,7 +445,7 @@ static bool lacks(const struct ll_core *core, unsigned kind)
 }
 
 /* Checks the records from the start of redo to BEGIN. If a class is not registered, this function
- * also checks all older object records, because it is unknown which of them the class needs. */
+ * also checks all older object records, because it is unknown which records the class needs. */
 static int check_older(struct ll_analysis *a, struct ll_log_cursor *cursor, struct lladd_error *err)
 {
     struct ll_core *core = a->core;

@@ -12,7 +12,7 @@ struct ll_analysis {
     struct ll_hashmap known; /* ids of transactions with an undo reserve that a record has stated */
     lladd_lsn end;           /* end of the last record */
     bool matters;            /* the scan has met a record other than checkpoint records and seals */
-    uint64_t pages;          /* of the page file at the checkpoint */
+    uint64_t pages;          /* length of the page file at the checkpoint */
     bool early;              /* the scan is before BEGIN (checkpoint.c): it skips records of
                               * transactions */
     lladd_lsn begin;         /* LSN of BEGIN; 0: none yet */
@@ -22,7 +22,7 @@ struct ll_analysis {
     struct ll_redo_index pending; /* index of the scanned records; `lost` if no index is wanted, or
                                    * for lack of memory */
     struct ll_hashmap bases;      /* page -> LSN of its newest base that the scan has met; only for
-                                   * full redo, and only if there was memory for all */
+                                   * full redo, and only if there was memory for all bases */
     bool wants_bases;
 };
 

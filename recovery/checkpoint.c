@@ -6,11 +6,11 @@
  * tail. H is not above A.
  *
  *   0. finish the pending redo of instant recovery
- *   1. write back each dirty page with a recLSN below H. Redo still starts at its old place, so a
- *      page with a base after that place needs no image
+ *   1. write back each dirty page with a recLSN below H. Redo starts at its old place until step 6,
+ *      so a page with a base after that place needs no image
  *   2. raise the horizon to H: from now on a page with a base below H is written with an image or
- *      through the double-write area (BUF-5). Wait until the copies of pages that were taken before
- *      are written, then sync. Afterwards no page on disk, torn or not, needs a record below H, so
+ *      through the double-write area (BUF-5). Wait until the copies that were taken before are
+ *      written, then sync. Afterwards no page on disk, torn or not, needs a record below H, so
  *      redo can start at H
  *   3. append an empty record at A, then the catalogue. Although updates go on, a reader that
  *      starts at A then meets each name before the first transaction record that it has to
@@ -18,16 +18,16 @@
  *      tail, and steps 1 to 3 are repeated
  *   4. append BEGIN at B and wait until every record below B is published: the transaction table
  *      now includes all records below B
- *   5. append the transaction table, the redo barriers between H and A (a reader that starts at A
- *      meets the later barriers in the log), the pins and the heuristic outcomes; append END; force
- *   6. write A and the start of redo, which is H, to the control block, both copies durably
+ *   5. append the transaction table, the redo barriers between H and A, the pins and the heuristic
+ *      outcomes; append END; force. (A reader that starts at A meets later barriers in the log)
+ *   6. write A and the start of redo, which is H, to both copies of the control block, durably
  *   7. truncate the log below what redo, undo, classes, pins and holds need. Undo needs the records
- *      of all transactions that were open at step 5: the commit record of a transaction that
- *      commits later may be lost in a crash
+ *      of all transactions that were open at step 5, because a crash may lose the commit record of
+ *      a transaction that commits later
  *
  * Updates go on, so other records are between A and END. Analysis reads from A, and follows
- * transactions from B on. If pages cannot tear (no_images), redo starts at the smallest recLSN
- * between H and A, or at A if no recLSN is that low. */
+ * transactions from B on. If pages cannot tear (no_images), redo starts at the smallest recLSN, or
+ * at H if this LSN is below H, or at A if this LSN is above A. */
 #include "recovery/analysis.h"
 
 #include "util/vec.h"
@@ -140,8 +140,8 @@ static int keep_txns(struct ll_core *core, struct ll_vec *parts)
 }
 
 /* Appends the parts and empties the array. `kept`: the result of collecting the parts. Parts are
- * collected under mutexes, and appended after the mutexes are unlocked: the append may wait for
- * credit, and the thread that has the credit may wait for one of the mutexes. */
+ * collected under mutexes, and appended after the mutexes are unlocked. Reason: the append may wait
+ * for credit, and the thread that has the credit may wait for a mutex. */
 static int append_parts(struct ll_core *core, struct ll_vec *parts, int kept,
                         struct lladd_error *err)
 {
@@ -245,7 +245,7 @@ lladd_lsn ll_core_needed(struct ll_core *core)
     return low.v < oldest.v ? oldest : low; /* a class may need log that there never was */
 }
 
-/* Names the undo reserve if it is larger than the part of the log that is needed. */
+/* Names the undo reserve if the reserve is larger than the part of the log that is needed. */
 static void name_undo(struct ll_core *core, struct lladd_pinner *out)
 {
     struct ll_log_stats s;
@@ -260,7 +260,7 @@ static void name_undo(struct ll_core *core, struct lladd_pinner *out)
              (unsigned long long)s.undo_reserved, (unsigned)n);
 }
 
-/* The next checkpoint moves the start of redo. If even that would free no log, something else holds
+/* The next checkpoint moves the start of redo. If that move would free no log, something else holds
  * the log, and this function names it. */
 int ll_core_pinner(struct ll_core *core, struct lladd_pinner *out, struct lladd_error *err)
 {
@@ -282,10 +282,10 @@ int ll_core_pinner(struct ll_core *core, struct lladd_pinner *out, struct lladd_
 
 /* ---- at the byte limit ------------------------------------------------------------------- */
 
-/* The number of checkpoints that it takes to truncate log that a class needs. At the first the
- * class asks its users to release the log, at the second the class itself releases it, and the
- * third truncates it. After this many checkpoints that free no log, another one is tried only when
- * the log has grown. */
+/* The number of checkpoints until log that a class needs is truncated. At the first checkpoint the
+ * class asks its users to release the log. At the second the class itself releases the log. The
+ * third checkpoint truncates the log. After this number of checkpoints that free no log, another
+ * checkpoint is tried only when the log has grown. */
 enum { CLASS_NEEDS = 3 };
 
 bool ll_core_settled(struct ll_core *core)
@@ -332,7 +332,7 @@ static int fail_full(struct ll_core *core, struct lladd_error *err)
 
 static int take_checkpoint(struct ll_core *, enum ll_checkpoint_kind, struct lladd_error *);
 
-/* Runs no `durable` callback: the caller may hold mutexes that callbacks want. */
+/* Runs no `durable` callback: the caller may hold mutexes that callbacks take. */
 int ll_core_relieve_log(struct ll_core *core, uint64_t *oldest, struct lladd_error *err)
 {
     uint64_t seen = *oldest;
@@ -369,9 +369,8 @@ struct marks {
     lladd_lsn end;
 };
 
-/* Collects the barriers from the horizon on and, if they are at most `most`, appends the record at
- * A. Does both under the mutex under which barriers are logged, so that every barrier before A is
- * collected. */
+/* Collects the barriers from the horizon on. If they are at most `most`, also appends the record at
+ * A. Barriers are logged under the same mutex, so every barrier before A is collected. */
 static int append_start(struct ll_core *core, lladd_lsn horizon, size_t most,
                         struct ll_vec *barriers, lladd_lsn *start, struct lladd_error *err)
 {
@@ -402,8 +401,8 @@ static int flush_below(struct ll_core *core, lladd_lsn horizon, struct lladd_err
                : ll_buffer_flush_below(core->buffer, horizon, &core->flush, err);
 }
 
-/* Steps 1 and 2, and the record at A. The loop ends: other threads can add barriers only while
- * there is log space, and then this thread gets space for twice as many barriers as it has
+/* Does steps 1 and 2, and appends the record at A. The loop ends: other threads can add barriers
+ * only while there is log space. Then this thread gets space for twice as many barriers as it has
  * found. */
 static int flush_and_start(struct ll_core *core, lladd_lsn *horizon, struct ll_vec *barriers,
                            lladd_lsn *start, struct lladd_error *err)
@@ -453,9 +452,9 @@ static int write_records(struct ll_core *core, lladd_lsn horizon, uint64_t pages
             *redo = horizon;
     }
     /* marks->undo is read here and not at the truncation. A transaction that ends later may be a
-     * loser: its last record may be above END, and a crash may lose it. A transaction that has
-     * ended before this point has its last record below END. A transaction that began below BEGIN
-     * is in the table, because all records below BEGIN are published. */
+     * loser: its last record may be above END, and a crash may lose this record. A transaction that
+     * has ended before this point has its last record below END. A transaction that began below
+     * BEGIN is in the table, because all records below BEGIN are published. */
     marks->undo = ll_txns_oldest(core, NULL);
     rc = keep_txns(core, &parts);
     if (!rc)
@@ -497,8 +496,8 @@ static int write_control(struct ll_core *core, const struct marks *m, struct lla
 }
 
 /* Forgets redo barriers below the start of redo. Called only after the control block is durable:
- * before that, a recovery would start redo earlier, and would redo records that the barriers
- * exclude. */
+ * after an earlier crash, recovery would start redo earlier, and would redo records that the
+ * barriers exclude. */
 static void forget_barriers(struct ll_core *core, lladd_lsn redo)
 {
     lladd_mutex_lock(&core->misc);
@@ -512,7 +511,7 @@ static void forget_barriers(struct ll_core *core, lladd_lsn redo)
 
 /* A damaged page that was rebuilt after the flush has the LSN of its base as its recLSN. If the
  * base is below `low`, this function writes the page, before the log with the base is truncated. If
- * another such page is rebuilt meanwhile, the log is kept from its base on. */
+ * another such page is rebuilt meanwhile, the log is kept from that page's base on. */
 static int cut_log(struct ll_core *core, lladd_lsn low, struct lladd_error *err)
 {
     int rc = ll_buffer_dirty_min(core->buffer).v < low.v ? ll_buffer_flush(core->buffer, low, err)
@@ -526,8 +525,8 @@ static int cut_log(struct ll_core *core, lladd_lsn low, struct lladd_error *err)
     return rc;
 }
 
-/* Counts checkpoints that free nothing. `seen`: in_vain before the truncation. If a commit has
- * reset in_vain since then, in_vain stays 0. */
+/* Counts checkpoints that free no log. `seen`: in_vain before the truncation. If a commit has reset
+ * in_vain after that read, in_vain stays 0. */
 static void note_vain(struct ll_core *core, uint64_t before, uint64_t need, uint32_t seen)
 {
     uint64_t tail = ll_log_tail(core->log).v;
@@ -561,8 +560,8 @@ static int truncate_log(struct ll_core *core, const struct marks *m, struct llad
 }
 
 /* Called instead of a checkpoint that would state the same as the last one. Syncs the pages
- * nevertheless: a page written since then may be only in the system's cache, and a clean close
- * states that all pages are durable. */
+ * nevertheless: a page that was written after the last checkpoint may be only in the system's
+ * cache, and a clean close states that all pages are durable. */
 static int checkpoint_again(struct ll_core *core, const struct marks *same, struct lladd_error *err)
 {
     int rc = ll_buffer_flush(core->buffer, lladd_lsn_of(UINT64_MAX), err);
@@ -576,8 +575,8 @@ static bool frees_certainly(struct ll_core *core)
 }
 
 /* Called after the classes were asked, before the checkpoint logs a record. A checkpoint that frees
- * no log must leave space for a checkpoint that does, and for records that clear pins. If no other
- * space is left, this checkpoint is refused. */
+ * no log must leave space for a checkpoint that frees log, and for records that clear pins. If no
+ * other space is left, this checkpoint is refused. */
 static int want_space(struct ll_core *core, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -614,13 +613,13 @@ static int checkpoint(struct ll_core *core, enum ll_checkpoint_kind kind, struct
     if (!rc)
         rc = ll_log_force(core->log, lladd_lsn_of(lladd_atomic_load64(&core->txns.visible)), err);
     /* The classes are asked before the horizon is chosen, so that a close also flushes the pages
-     * that they change. */
+     * that classes change. */
     if (!rc)
         rc = each_class(core, true, lladd_lsn_of(0), err);
     if (rc)
         return rc;
     lladd_atomic_store32(&core->pressed, 0);
-    /* Reads the oldest transaction before ll_core_settled reads the tail: a transaction that is not
+    /* Reads the oldest transaction before ll_core_settled reads the tail. A transaction that is not
      * found here has logged its end below that tail, or has logged nothing yet. */
     struct marks same = {{0}, ll_core_redo(core), ll_txns_oldest(core, NULL), {0}};
     if (ll_core_settled(core))
@@ -653,7 +652,7 @@ static int checkpoint(struct ll_core *core, enum ll_checkpoint_kind kind, struct
     if (!rc && ll_point(&core->env, "checkpoint.before_control"))
         rc = ll_fail(err, LLADD_BUSY, "stopped at a named point");
     /* A transaction that could not be rolled back may have left the table before its row was
-     * written. It has poisoned the database before it left. */
+     * written. Such a transaction has poisoned the database before. */
     if (!rc)
         rc = ll_core_check(core, err);
     if (!rc)
@@ -668,8 +667,8 @@ static int checkpoint(struct ll_core *core, enum ll_checkpoint_kind kind, struct
     lladd_atomic_store64(&core->checkpoint_ns, ll_now_ns(&core->env));
     lladd_atomic_count64(&core->checkpoints, 1);
     forget_barriers(core, m.redo);
-    /* This is the durable end and not the tail, because a transaction that the checkpoint lists as
-     * open may have committed since, and its commit record may not be durable yet. */
+    /* This is the durable end, not the tail. A transaction that the checkpoint lists as open may
+     * have committed meanwhile, and its commit record may not be durable yet. */
     lladd_atomic_store64(&core->settled_tail, ll_log_durable(core->log).v);
     return truncate_log(core, &m, err);
 }

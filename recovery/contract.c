@@ -7,11 +7,10 @@
  *     two copies, which lie at different addresses and have different bytes in the hole of the
  *     page. The results must be equal, apart from the hole and the bytes that `mask` masks.
  *   - If the undo is physical, `validate` accepts the undo bytes for the page as redo has left it.
- *     Undo then restores the page as it was before redo, again apart from the hole and the bytes
- *     that `mask` masks.
+ *     Undo then restores the page as it was before redo, apart from the hole and masked bytes.
  *   - Redo and undo do not change the page header.
- *   - The `check` of the operation and that of the page type hold before redo, after redo and after
- *     undo.
+ *   - The `check` of the operation and the `check` of the page type hold before redo, after redo
+ *     and after undo.
  *
  * If an operation breaks this contract, the update fails with LLADD_BUG, and nothing has changed.
  * If there is no memory for the copies, there is no check: a check must not make an update fail. */

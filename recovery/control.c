@@ -8,13 +8,13 @@
  * to preserve, so one sync is enough for both copies.
  *
  * The witness follows the copies. A page is written only when the log is durable beyond the page
- * LSN (BUF-1), so at the next open the log must reach at least that far. The witness records the
- * durable end of the log. Before a page is written that the last witness does not cover, a new
- * witness is written, without a sync. If the process dies, the newest witness survives. After a
- * loss of power the file may have an older witness, which covers less, or a torn one, which covers
- * nothing.
+ * LSN (BUF-1). So at the next open the log must reach beyond the page LSN. The witness records the
+ * durable end of the log. If the last witness does not cover a page that will be written, a new
+ * witness is written first, without a sync. If the process dies, the newest witness survives. After
+ * a loss of power the file may have an older witness, which covers less, or a torn witness, which
+ * covers nothing.
  *
- * The bytes of both: docs/disk-format.md, "control". */
+ * The bytes of the file: docs/disk-format.md, "control". */
 #include "io/io.h"
 #include "recovery/core.h"
 #include "util/crc32c.h"
@@ -110,9 +110,8 @@ int ll_control_read(struct lladd_device *dev, struct lladd_file *file, struct ll
         else
             rc[i] = ll_control_decode(bytes, &copy[i], &why[i]);
     }
-    /* A newer format in either copy is reported. Otherwise one valid copy is enough. If both are
-     * bad, the error is LLADD_NOT_A_DATABASE only if neither copy is cut off and neither has the
-     * magic number. */
+    /* A newer format in either copy is reported. Otherwise one valid copy is enough. Two bad copies
+     * give LLADD_NOT_A_DATABASE only if both are complete and lack the magic number. */
     for (int i = 0; i < 2; i++) {
         if (rc[i] == LLADD_NEWER_FORMAT) {
             if (err)
@@ -277,8 +276,8 @@ int ll_core_witness(struct ll_core *core, lladd_pageno page, lladd_lsn lsn, stru
     if (lsn.v >= lladd_atomic_load64(&core->witnessed)) {
         struct ll_witness w = {.durable = ll_log_durable(core->log), .page = page, .page_lsn = lsn};
         /* Recovery has cut the log and continued it in a new segment, at `began`. While no record
-         * there is durable, a crash may lose the segment, so the witness can only state the end of
-         * the accepted log. */
+         * in this segment is durable, a crash may lose the segment. So the witness can only state
+         * the end of the accepted log. */
         if (w.durable.v <= core->began)
             w.durable.v = core->accepted;
         rc = witness_write(&core->env, core->dev, core->control_file, core->salt, &w);

@@ -37,7 +37,7 @@ struct ll_control {
     unsigned written_first; /* not stored: the copy, 0 or 1, that the next write begins with */
 };
 
-/* Writes both copies and syncs each, except in a new file: there one sync covers both. */
+/* Writes both copies and syncs each copy. In a new file one sync covers both copies. */
 int ll_control_write(const struct ll_env *, struct lladd_device *, struct lladd_file *,
                      struct ll_control *, struct lladd_error *);
 /* Reads the newer valid copy. Fails with LLADD_NOT_A_DATABASE, LLADD_NEWER_FORMAT,

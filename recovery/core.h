@@ -2,7 +2,7 @@
 #ifndef LL_RECOVERY_CORE_H
 #define LL_RECOVERY_CORE_H
 /* The transactional core: the log, the buffer manager, the catalogue of names, the transaction
- * table, and the steps that connect them. Recovery, db/ and inspect/ use it.
+ * table, and the steps that connect them. Recovery, db/ and inspect/ use the core.
  *
  *   lladd_update ─► ll_core_update: prepare ► dirty ► reserve ► publish ► redo ► stamp
  *   lladd_abort ──► ll_rollback:    undo each record, with a compensation record; then END
@@ -44,21 +44,21 @@ enum ll_name_kind {
 /* A name of the database. The first use of a name gives it a number, and logs the number. */
 struct ll_name {
     uint32_t version;
-    uint32_t number;    /* atomic: 0 until logged */
-    uint32_t log_again; /* atomic: of a class: 1 if its number must be logged once more */
+    uint32_t number;    /* atomic: 0 until the number is logged */
+    uint32_t log_again; /* atomic; for a class: 1 if the class's number must be logged again */
     uint8_t kind;
-    bool learned; /* not registered: `name` and the fields are allocated */
+    bool learned; /* not registered: the name and the fields are allocated */
     const char *name;
     lladd_lsn first_used; /* LSN of the record that states the number */
     const void *desc;     /* the registered descriptor; NULL: not registered */
     struct lladd_field *redo_fields, *undo_fields; /* from the log, to be freed; or NULL */
-    struct ll_name *page_type;                     /* of an operation; NULL: needs none */
-    uint32_t page_type_number;                     /* of a learned operation; 0: none */
-    /* of a registered operation: the most that one record can need */
+    struct ll_name *page_type;                     /* for an operation; NULL: it needs none */
+    uint32_t page_type_number;                     /* for a learned operation; 0: none */
+    /* for a registered operation: the maximum that one record can need */
     size_t need_credit, need_scratch, need_copy, need_nesting;
     uint64_t need_undo;
-    size_t record_max;      /* most redo and undo bytes, together, of one record */
-    uint64_t undo_log_most; /* atomic: the most log bytes that one compensation has written */
+    size_t record_max;      /* maximum sum of the redo and undo bytes of one record */
+    uint64_t undo_log_most; /* atomic: the maximum log bytes that one compensation has written */
     uint64_t count, bytes, redone, redo_ns; /* statistics, relaxed */
 };
 
@@ -71,7 +71,7 @@ struct ll_op_catalog {
     size_t n_classes;
     struct ll_name **types; /* page types, in the order of registration */
     size_t n_types;
-    struct ll_name **all; /* every name, the registered ones first */
+    struct ll_name **all; /* every name, the registered names first */
     size_t n_all, cap_all, n_registered;
     size_t hint;                                 /* index in `all` where the next search begins */
     struct ll_name *by_desc[LL_CATALOGUE_FOUND]; /* atomic: cache of ll_op_catalog_by_desc */
@@ -105,7 +105,7 @@ struct ll_savepoint {
 
 struct ll_action {
     uint64_t id;
-    lladd_lsn undo_next; /* when the action began */
+    lladd_lsn undo_next; /* the transaction's undo_next when the action began */
     uint64_t undo_used;
 };
 
@@ -135,17 +135,17 @@ struct lladd_txn {
         };
         struct ll_chain chain;
     };
-    uint64_t busy;   /* atomic: records with an LSN below this are applied; UINT64_MAX: all are */
+    uint64_t busy;   /* atomic: every record below this LSN is applied; UINT64_MAX: all records */
     uint64_t lives;  /* atomic: number of transactions that have begun in this memory */
     uint32_t depth;  /* nesting depth of the records that the transaction writes now */
     uint32_t system; /* atomic: 0 or 1 */
     bool read_only, rolling_back;
-    bool frees_log; /* its commit may allow truncation of the log, so the byte limit does not refuse
-                     * its records */
+    bool frees_log; /* its commit may allow truncation of the log, so the byte limit refuses no
+                     * record of the transaction */
     uint8_t durability;
     struct ll_credit credit;
     unsigned images;        /* number of images of bulk-written pages that the credit includes */
-    uint64_t undo_used;     /* log bytes that its rollback can need now */
+    uint64_t undo_used;     /* maximum log bytes that a rollback can need now */
     uint64_t rolled;        /* upper bound of the log bytes that its rollbacks have written */
     uint64_t undo_spare;    /* undo reserve that no record uses yet */
     unsigned char *scratch; /* a draft, followed by room to build a page image; grows */
@@ -160,17 +160,17 @@ struct lladd_txn {
     struct ll_action *actions;
     size_t n_actions, cap_actions;
     uint64_t next_id; /* of savepoints and actions */
-    uint64_t undone;  /* id of the savepoint last rolled back to, or of the action last aborted */
+    uint64_t undone;  /* id of the last rollback's savepoint, or of the last aborted action */
     struct ll_joined *joined;
     size_t n_joined, cap_joined;
     struct ll_prepared *prepared;
     struct ll_log_cursor *cursor; /* for rollback; opened when first needed */
     char *owner;
     /* A guarded transaction (db/guard.c). Atomic, except `calls`. */
-    uint64_t user;   /* the thread that may use it; LL_NO_USER: no thread; 0: not guarded */
+    uint64_t user;   /* the thread that may use this handle; LL_NO_USER: none; 0: not guarded */
     uint64_t inside; /* the thread in a call or with an open top action; 0: no thread */
     uint32_t takers; /* threads that wait for `inside` to leave */
-    uint32_t stops;  /* number of takers that want the waits of `inside` interrupted */
+    uint32_t stops;  /* number of takers that ask to interrupt the waits of `inside` */
     uint32_t left;   /* changes when a call ends while a taker waits */
     uint32_t refs;   /* references: of the transaction, the call, and each thread that lost the
                       * transaction to a taker */
@@ -182,8 +182,8 @@ struct lladd_txn {
 
 #define LL_NO_USER UINT64_MAX
 
-/* An entry of the queue of commits that may not be durable yet: one commit, or several commits
- * without durable callbacks. */
+/* An entry of the queue of commits that may not be durable yet. It holds one commit, or several
+ * commits without durable callbacks. */
 struct ll_pending {
     uint64_t first;     /* LSN of the oldest commit */
     lladd_lsn commit;   /* LSN of the newest commit */
@@ -194,14 +194,13 @@ struct ll_pending {
 
 struct ll_txn_table {
     struct lladd_mutex mutex; /* guards both lists, and `prepared` of transactions */
-    struct lladd_txn *first;  /* all allocated transactions; unused ones are FREE */
+    struct lladd_txn *first;  /* all allocated transactions; unused transactions are FREE */
     struct lladd_txn *free;   /* the free list, without the parked transaction */
     uint64_t parked;          /* atomic: address of the parked transaction (txn_table.c); 0: none */
     uint64_t made;            /* atomic: length of the list `first` */
     uint64_t n_free;          /* length of the free list; under `mutex` */
     uint64_t begun;           /* relaxed: transactions begun */
-    uint64_t lingering;       /* relaxed: ended transactions with handles that threads may still
-                               * use */
+    uint64_t lingering;       /* relaxed: ended transactions with handles that may be in use */
     uint64_t in_doubt;        /* relaxed: number with state PREPARED */
     uint64_t idle_cursor; /* atomic: address of a log cursor kept for the next rollback; 0: none */
     struct lladd_mutex commit;          /* commit order */
@@ -216,8 +215,8 @@ struct ll_txn_table {
     uint64_t asked;                   /* atomic: the log's thread was asked to sync up to here */
     bool draining;                    /* a thread runs durable callbacks; under `commit` */
     uint64_t applied;                 /* atomic: the highest result of ll_txns_applied */
-    uint64_t visible;                 /* atomic: LSN of the newest commit with visible effects,
-                                       * or of a checkpoint after it */
+    uint64_t visible;                 /* atomic: LSN of the newest commit with visible effects, or
+                                       * of a checkpoint after that commit */
     uint64_t committed;               /* relaxed; changed under `commit` */
     uint64_t read, aborted, prepared; /* relaxed; `read`: committed without a record */
 };
@@ -227,7 +226,7 @@ struct ll_txn_table {
 struct ll_redo_barrier {
     uint64_t first, n;
     lladd_lsn lsn;
-    lladd_lsn txn; /* the transaction that logged it; 0: it was logged before this open */
+    lladd_lsn txn; /* the transaction that logged the barrier; 0: logged before this open */
 };
 
 struct ll_pin {
@@ -244,7 +243,7 @@ struct lladd_log_hold {
 
 /* How an administrator ended a transaction in doubt. */
 struct ll_heuristic {
-    struct ll_prepared what; /* only gid, prepared_us, owner */
+    struct ll_prepared what; /* only gid, prepared_us and owner are set */
     uint8_t outcome;         /* enum lladd_outcome; 0 in a record: the outcome is forgotten */
     int64_t decided_us;
 };
@@ -266,7 +265,7 @@ struct ll_core {
     struct lladd_mutex control_mutex;
     struct lladd_mutex witness_mutex; /* one write of the witness at a time */
     uint64_t witnessed;       /* atomic: the witness covers pages with a page LSN below this */
-    uint64_t accepted, began; /* LSN where the log ended at open; LSN where the log continued */
+    uint64_t accepted, began; /* the LSN where the log ended at open; the LSN where it continued */
     uint64_t redo_start;      /* where redo started in the recovery of this open */
     /* Constants from the control block, read without its mutex. */
     uint32_t page_size;
@@ -280,7 +279,7 @@ struct ll_core {
     struct ll_poison own_poison;
     uint64_t pid;
     /* Page -> LSN of the first record that redo has skipped, for each page that redo has left
-     * without a base (an image or format record). It is set from the end of redo to the end of
+     * without a base (an image or format record). The map is set from the end of redo to the end of
      * recovery, and is NULL otherwise. A page in the map can only be formatted. */
     struct ll_hashmap *baseless;
     uint32_t redoing; /* atomic: redo passes over the log, and cached pages may lack logged
@@ -305,14 +304,14 @@ struct ll_core {
     uint32_t checkpoint_waiters;      /* atomic: threads that wait for this mutex */
     struct ll_flush flush;            /* of the running or the last checkpoint */
     /* Atomic, written under `checkpointing`; a commit with frees_log also resets in_vain. in_vain:
-     * the number of checkpoints in a row that left the log as the first of them did: with the same
-     * oldest LSN, needed from the same LSN on (in_vain_low), and grown by less than log_growth.
-     * in_vain_since: the log's tail at the first of them. */
+     * the number of checkpoints in a series. After each of them the log began at the same LSN, was
+     * needed from the same LSN on (in_vain_low), and had grown by less than log_growth since the
+     * first of them. in_vain_since: the log's tail at the first of them. */
     uint32_t in_vain;
     uint64_t in_vain_low, in_vain_since;
     uint64_t log_growth; /* constant: a fraction of the log's limit */
     /* Atomic: the log's tail when the log last filled half of its limit and no checkpoint would
-     * have freed any of it. */
+     * have freed any log. */
     uint64_t filled_in_vain;
     uint64_t settled_tail; /* atomic: the log was durable up to here after the last checkpoint */
     uint32_t pressed;      /* atomic: the log came near its limit since the last checkpoint */
@@ -326,8 +325,8 @@ struct ll_core {
      * images, it is due later, at the latest after checkpoint_most. */
     uint64_t checkpoint_bytes, checkpoint_most;
     uint64_t last_checkpoint;     /* atomic: A of the last complete checkpoint (checkpoint.c) */
-    uint64_t checkpoint_ns;       /* atomic: when this checkpoint was complete, or when the database
-                                   * was opened */
+    uint64_t checkpoint_ns;       /* atomic: the time when this checkpoint was complete, or when the
+                                   * database was opened */
     uint64_t checkpoints, images; /* relaxed */
     uint64_t images_before;       /* relaxed: `images` at the end of the last checkpoint's flush */
     uint32_t images_in_vain;      /* atomic: images in a row that could not be compressed */
@@ -338,8 +337,8 @@ struct ll_core {
     int (*base_of)(struct ll_core *, lladd_pageno, lladd_lsn since, lladd_lsn writer,
                    unsigned char *bytes, struct lladd_error *);
     uint64_t given;             /* relaxed: pages that base_of has given */
-    struct lladd_error refused; /* why base_of did not give a page that redo wanted; code 0: it gave
-                                 * all of them. Set only in redo */
+    struct lladd_error refused; /* why base_of did not give a page in redo; code 0: it gave all
+                                 * pages */
     struct lladd_db *db;
     /* pace: pauses in the flush of an LL_CHECKPOINT_PACED. hurry: ends such a pause. Set by db/, or
      * NULL. */
@@ -352,7 +351,7 @@ struct ll_core {
     bool recover_instantly;  /* LLADD_RECOVER_INSTANT */
     bool looks_only;         /* opened for inspection: a name that is not registered is no error */
     uint64_t recovery_bytes; /* memory budget of instant recovery, besides the cache */
-    uint64_t recovery_memory, recovery_memory_most; /* atomic: used now; the most so far */
+    uint64_t recovery_memory, recovery_memory_most; /* atomic: used now; the maximum so far */
     bool closing;                                   /* close is taking its checkpoint */
     bool undo_short;            /* less log space is reserved than rollbacks may need */
     uint32_t owes_checkpoint;   /* atomic: a checkpoint after recovery is due */
@@ -406,8 +405,8 @@ static inline int ll_core_mark(struct ll_core *core, struct lladd_error *err)
 /* Writes a witness, unless the last witness covers the LSN. Called before a page with this page LSN
  * is written, when the log is durable beyond the LSN. Poisons on failure. */
 int ll_core_witness(struct ll_core *, lladd_pageno, lladd_lsn, struct lladd_error *);
-/* Reads the witness that earlier runs left and, after an unclean stop, checks that the log, which
- * ends at `end`, reaches as far as the witness. */
+/* Reads the witness that earlier runs left. After an unclean stop it also checks that the log,
+ * which ends at `end`, reaches as far as the witness says. */
 int ll_core_hear_witness(struct ll_core *, lladd_lsn end, struct lladd_error *);
 int ll_core_feature(struct ll_core *, uint64_t feature, struct lladd_error *);
 
@@ -450,10 +449,10 @@ static inline int ll_core_credit(struct ll_core *core, struct ll_credit *c, size
 int ll_core_credit_owed(struct ll_core *, struct ll_credit *, size_t bytes, struct lladd_error *);
 /* Makes the caller's credit idle, because the caller's next step (a checkpoint, the catalogue) may
  * wait for a thread that needs credit (BUF-3). If the caller had more credit than *bytes, *bytes
- * becomes that credit, so that the caller gets all of it again when it asks for *bytes. */
+ * becomes that credit. So the caller gets all credit again when it asks for *bytes. */
 void ll_core_put_down(struct ll_core *, struct ll_credit *, size_t *bytes);
-/* Gets credit for an owed record that belongs to no transaction, and appends it. `aside`: uses the
- * space set aside if that is enough. */
+/* Gets credit for an owed record that belongs to no transaction, and appends the record. `aside`:
+ * uses the space set aside if that is enough. */
 int ll_core_append(struct ll_core *, struct ll_record *, bool aside, struct lladd_error *);
 
 /* ---- op_catalog.c ------------------------------------------------------------------------- */
@@ -467,9 +466,9 @@ struct ll_name *ll_op_catalog_by_desc(struct ll_core *, unsigned kind, const voi
 struct ll_name *ll_op_catalog_by_number(const struct ll_core *, uint32_t number); /* or NULL */
 /* The registered page type with this number, or NULL. */
 const struct lladd_page_type *ll_op_catalog_page_type(const struct ll_core *, uint32_t number);
-/* The record in the form for extensions; the spans are still those of the record. */
+/* The record in the form for extensions. The result has the spans of the record. */
 struct lladd_log_entry ll_log_entry_of(const struct ll_core *, const struct ll_record *);
-/* Gives the name a number and logs it, unless it has one. The caller holds no page latch. */
+/* Numbers a name that has no number, and logs the number. The caller holds no page latch. */
 int ll_op_catalog_number_slow(struct ll_core *, struct ll_name *, struct lladd_error *);
 static inline int ll_op_catalog_number(struct ll_core *core, struct ll_name *n,
                                        struct lladd_error *err)
@@ -490,7 +489,7 @@ int ll_op_catalog_learn(struct ll_core *, struct lladd_span payload, lladd_lsn,
 const struct lladd_field *ll_op_catalog_fields(const struct ll_name *, bool undo);
 /* Length of the payload of the name's catalogue record. */
 size_t ll_op_catalog_payload(const struct ll_name *);
-/* The longest payload of a name that the log has and that is not registered; 0: no such name. */
+/* The length of the longest payload of an unregistered name in the log; 0: no such name. */
 size_t ll_op_catalog_longest_learned(struct ll_core *);
 /* Builds the payload: ll_op_catalog_payload bytes. */
 void ll_op_catalog_encode(const struct ll_name *, unsigned char *out);
@@ -549,7 +548,7 @@ static inline int ll_core_reserve_for(struct lladd_txn *txn, struct ll_name *op,
 }
 /* ll_name.record_max of the operation. */
 size_t ll_op_record_max(const struct lladd_op *, uint32_t page_size);
-/* The log bytes of one record of the operation, at most. */
+/* The maximum log bytes of one record of the operation. */
 size_t ll_op_credit(const struct lladd_op *, uint32_t page_size);
 void ll_core_needs(const struct ll_core *, struct ll_name *);
 /* If a page was written in bulk, an image must precede its next change (BUF-5). True for such a
@@ -559,12 +558,12 @@ void ll_core_needs(const struct ll_core *, struct ll_name *);
 bool ll_core_lacks_image(const struct lladd_txn *, const struct ll_name *, const struct ll_frame *,
                          bool promised);
 int ll_core_reserve_plain(struct lladd_txn *, size_t bytes, uint64_t undo);
-/* Accounts for a record that is about to be logged: its undo can need `need` bytes. */
+/* Accounts for a record that is about to be logged: the record's undo can need `need` bytes. */
 void ll_core_use_undo(struct lladd_txn *, uint64_t need);
-/* The undo reserve that a transaction may keep beyond what its records use: a quarter of that, at
- * most LL_UNDO_AHEAD. An update reserves the most that its operation can need, and afterwards
- * returns what the transaction may not keep. So a small transaction keeps little, and a large one
- * reserves seldom. */
+/* The undo reserve that a transaction may keep besides the reserve that its records use: a quarter
+ * of the used reserve, at most LL_UNDO_AHEAD. An update reserves the maximum that its operation can
+ * need, and afterwards returns what the transaction may not keep. So a small transaction keeps
+ * little, and a large transaction reserves seldom. */
 enum { LL_UNDO_AHEAD = 16384 };
 static inline uint64_t ll_core_undo_ahead(const struct lladd_txn *txn)
 {
@@ -580,9 +579,8 @@ static inline void ll_core_rest(struct lladd_txn *txn)
     if (txn->undo_spare > ll_core_undo_ahead(txn))
         ll_core_trim_undo(txn);
 }
-/* Each allocates memory: for a draft and a page image (scratch), for the undo bytes of running
- * compensations (copy), for the top actions and savepoints that a compensation may open
- * (nesting). */
+/* Allocate memory. scratch: for a draft and a page image. copy: for the undo bytes of running
+ * compensations. nesting: for the top actions and savepoints that a compensation may open. */
 int ll_core_want_scratch(struct lladd_txn *, size_t record_max);
 int ll_core_want_copy(struct lladd_txn *, size_t undo_len);
 int ll_core_want_nesting(struct lladd_txn *);
@@ -607,7 +605,7 @@ void ll_core_expect(struct ll_core *, const struct ll_record *, struct lladd_spa
  * or, if `undo_next` is not NULL, at *undo_next. The undo reserve for the END record is accounted
  * for before the append, so that a checkpoint that finds the record also finds the reserve. */
 void ll_txn_append(struct lladd_txn *, struct ll_record *, const lladd_lsn *undo_next);
-/* The most log bytes that the compensation of a record can need. */
+/* The maximum log bytes that the compensation of a record can need. */
 uint64_t ll_undo_need(const struct ll_core *, const struct ll_record *);
 uint64_t ll_undo_need_op(const struct lladd_op *, size_t undo_len);
 static inline struct lladd_view ll_view_of(const struct lladd_page *page)
@@ -624,7 +622,7 @@ static inline void ll_blank_header(unsigned char *page, const struct ll_name *op
 /* Page images. */
 size_t ll_image_bound(uint32_t page_size);
 /* Appends an image of the page, and stamps the page with the image's LSN. `room`: LL_IMAGE_ROOM
- * bytes; `packing`: ll_image_packing bytes to compress it with, or NULL. */
+ * bytes; `packing`: ll_image_packing bytes of memory for the compression, or NULL. */
 #define LL_IMAGE_ROOM(page_size) (2 * (size_t)(page_size) + 16)
 size_t ll_image_packing(void);
 void ll_image_log(struct ll_core *, struct ll_credit *, struct lladd_page *, unsigned char *room,
@@ -649,25 +647,25 @@ int ll_rollback(struct lladd_txn *, lladd_lsn stop);
 /* Reads the next record to undo; skips records that need no undo. LLADD_END: `stop` is reached. */
 int ll_rollback_peek(struct lladd_txn *, lladd_lsn stop, struct ll_record *, struct lladd_error *);
 int ll_rollback_step(struct lladd_txn *, const struct ll_record *);
-/* needs: does undo act on the record? passes_over: does undo then go on at the record's undo_next,
- * and not at its prev? */
+/* needs: does undo act on the record? passes_over: does undo then go on at the record's undo_next
+ * instead of its prev? */
 bool ll_rollback_needs(const struct ll_record *);
 bool ll_rollback_passes_over(const struct ll_record *);
 
 /* ---- txn_table.c ----------------------------------------------------------------------------- */
 
 int ll_txns_init(struct ll_core *);
-/* Allocates what rollbacks, and the cache's write-back, need when memory is short. */
+/* Allocates what rollbacks and the write-back of the cache need when memory is short. */
 int ll_txns_spare(struct ll_core *, struct lladd_error *);
 void ll_txns_free(struct ll_core *);
 int ll_txn_new(struct ll_core *, struct lladd_txn **out, struct lladd_error *);
 /* Frees the transaction for reuse. Releases its log space, or parks the transaction with some of
  * that space. */
 void ll_txn_release(struct lladd_txn *);
-/* Drops a reference to a guarded transaction; the last one puts it into the free list. */
+/* Drops a reference to a guarded transaction. The last drop frees the transaction for reuse. */
 void ll_txn_unref(struct lladd_txn *);
 /* Called if log space is short: releases the log space that the parked transaction keeps. False:
- * there was none. */
+ * there was no such space. */
 bool ll_txns_release_credit(struct ll_core *);
 /* Iterate over the transactions that are not FREE. The caller holds the table's mutex, or is the
  * only thread. */
@@ -682,14 +680,14 @@ struct ll_txn_values {
 };
 bool ll_txn_values(const struct lladd_txn *, struct ll_txn_values *);
 void ll_txns_count(struct ll_core *, uint64_t *begun, uint64_t *active, uint64_t *in_doubt);
-/* Changes the state; keeps the count of transactions in doubt. */
+/* Changes the state, and updates the count of transactions in doubt. */
 void ll_txn_set_state(struct lladd_txn *, uint32_t state);
-/* Gives the transaction a log cursor for its rollback, until it ends. */
+/* Gives the transaction a log cursor for its rollback, until the transaction ends. */
 int ll_txn_want_cursor(struct lladd_txn *);
-/* Adds up the part of an operation's statistics that is still counted in the transactions. */
+/* Adds up the part of an operation's statistics that the transactions hold. */
 void ll_txns_counted(struct ll_core *, const struct ll_name *, uint64_t *n, uint64_t *bytes);
 /* most_undo: the transaction with the largest undo reserve; *n: the number of transactions that
- * have logged a record and not ended. oldest: the smallest id of a transaction that may still be
+ * have logged a record and not ended. oldest: the smallest id of a transaction that may have to be
  * undone, or UINT64_MAX. */
 lladd_lsn ll_txns_most_undo(struct ll_core *, uint64_t *n);
 lladd_lsn ll_txns_oldest(struct ll_core *, struct lladd_pinner *);
@@ -699,7 +697,7 @@ lladd_lsn ll_txns_applied(struct ll_core *);
  * Returns 0 or the poison. */
 int ll_txn_abort(struct lladd_txn *);
 /* Appends the commit record in commit order, runs `logged`, and queues what has to happen when the
- * commit is durable: the queue then owns the undo reserve and the participants with a durable
+ * commit is durable. The queue then owns the undo reserve and the participants with a durable
  * callback. Needs credit. `outcome`: empty, or the heuristic outcome. Can fail for lack of memory,
  * before the append. */
 int ll_txn_log_commit(struct lladd_txn *, struct lladd_span outcome, lladd_lsn *out);
@@ -708,12 +706,12 @@ int ll_txn_log_commit(struct lladd_txn *, struct lladd_span outcome, lladd_lsn *
  * has such callbacks. Fails only for lack of memory; then nothing has changed. */
 int ll_txn_end_unlogged(struct lladd_txn *, lladd_lsn *out, bool *tells);
 /* Releases the undo reserves of the commits that are durable now, and runs their `durable`
- * callbacks. `durable` callbacks run only here. The caller holds no mutex of the core, and none
- * that a callback may want. A thread inside a class's callback for a checkpoint runs no callbacks,
- * because it holds the checkpoint's mutex and perhaps others; the next drain runs them. */
+ * callbacks. `durable` callbacks run only here. The caller holds no mutex of the core, and no mutex
+ * that a callback may take. A thread inside a class's callback for a checkpoint runs no callbacks,
+ * because it holds the checkpoint's mutex and perhaps other mutexes. The next drain runs them. */
 void ll_txns_drain(struct ll_core *);
-/* Called after a commit: calls ll_txns_drain or, after a system transaction, ll_txns_release_undo,
- * because an extension may end a system transaction under its own mutexes. */
+/* Called after a commit: calls ll_txns_drain. After a system transaction it calls
+ * ll_txns_release_undo, because an extension may end a system transaction under its own mutexes. */
 void ll_txns_ended(struct ll_core *, bool system);
 /* Releases undo reserves and runs no callbacks: for a thread that may hold mutexes of an
  * extension. */
@@ -728,7 +726,7 @@ bool ll_txns_relieve(struct ll_core *, bool system);
 /* Log space for a checkpoint, besides what the catalogue, the transactions, pins and heuristic
  * outcomes take. Space for two checkpoints is set aside: the checkpoint of close may free no log,
  * and a full log then needs another checkpoint that frees some. Under a narrow byte limit only the
- * space for one is set aside. */
+ * space for one checkpoint is set aside. */
 #define LL_CHECKPOINT_RESERVE 8192u
 /* The number of redo barriers for which LL_CHECKPOINT_RESERVE has room. */
 #define LL_CHECKPOINT_BARRIERS 32u
@@ -759,8 +757,8 @@ void ll_checkpoint_begin(struct ll_core *);
 void ll_checkpoint_end(struct ll_core *);
 /* Would a checkpoint state the same as the last one did? */
 bool ll_core_settled(struct ll_core *);
-/* Finds what holds the log. That is the owner of the smallest LSN that is needed, unless the undo
- * reserve takes more space than the log from this LSN on; then it is the undo reserve. */
+/* Finds what holds the log. That is the owner of the smallest LSN that is needed. But if the undo
+ * reserve takes more space than the log from this LSN on, the result is the undo reserve. */
 int ll_core_pinner(struct ll_core *, struct lladd_pinner *, struct lladd_error *);
 /* A checkpoint data record is a sequence of parts: u8 part, u32 length, payload. */
 #define LL_CKPT_PART_HEAD 5u
@@ -769,7 +767,7 @@ enum ll_checkpoint_part {
     LL_CKPT_NAME = 2, /* catalogue payload */
     LL_CKPT_REDO_BARRIER = 3, /* u64 first, n, lsn */
     LL_CKPT_PIN = 4,          /* u64 lsn, name */
-    LL_CKPT_PAGES = 5,        /* u64 number of pages that the page file has at least */
+    LL_CKPT_PAGES = 5,        /* u64 minimum number of pages of the page file */
     LL_CKPT_HEURISTIC = 6     /* as in a heuristic record */
 };
 /* Does the whole recovery. The log and the buffer manager must be open and not started. After
@@ -806,10 +804,10 @@ void ll_instant_free(struct ll_core *);
 /* Prepares deferred undo for up to n losers. NULL if no participant can protect changes, or for
  * lack of memory: then all losers are undone before open returns. */
 struct ll_deferred *ll_deferred_new(struct ll_core *, size_t n);
-/* Protects the loser's changes at depth 0. False: not all of them could be protected, so the loser
+/* Protects the loser's changes at depth 0. False: not all changes could be protected, so the loser
  * must be undone before open returns. */
 bool ll_deferred_protect(struct ll_deferred *, struct lladd_txn *);
-/* Leaves this loser for later. It has only changes at depth 0 to undo. */
+/* Leaves this loser for later. The loser has only changes at depth 0 to undo. */
 void ll_deferred_leave(struct ll_deferred *, struct lladd_txn *);
 /* Called when no more losers will be protected. */
 void ll_deferred_asked(struct ll_core *);
@@ -826,8 +824,8 @@ int ll_redo_barrier_add(struct ll_core *, uint64_t first, uint64_t n, lladd_lsn,
                         struct lladd_error *);
 /* False: the record is no redo barrier. */
 bool ll_redo_barrier_decode(const struct ll_record *, uint64_t *first, uint64_t *n);
-/* Under `misc`. Until promise_end there is room for a barrier with an LSN above those of all
- * others, whatever other threads put meanwhile. */
+/* Under `misc`. Until promise_end there is room for a barrier with an LSN above the LSNs of all
+ * other barriers. Barriers of other threads do not take this room. */
 int ll_redo_barrier_promise(struct ll_core *, struct lladd_error *);
 void ll_redo_barrier_promise_end(struct ll_core *);
 /* Under `misc`, with room for the barrier. */
@@ -841,7 +839,7 @@ lladd_lsn ll_redo_barrier_own(struct ll_core *, uint64_t page, lladd_lsn txn);
  * own, because other transactions may take the pages. Redo still needs these barriers. */
 void ll_redo_barrier_disown(struct ll_core *, lladd_lsn txn, lladd_lsn stop);
 /* Called before a change of the page is logged. If the transaction then writes the page in bulk
- * again, redo must not apply the change to the new bytes, so the transaction needs a new
+ * again, redo must not apply the change to the new bytes. So the transaction needs a new
  * barrier. */
 void ll_redo_barrier_disown_page(struct ll_core *, uint64_t page);
 
@@ -877,7 +875,7 @@ void ll_heuristic_describe(const struct ll_heuristic *, struct lladd_heuristic_i
  * is zeros, or if the change is below `start`; otherwise the page is damaged. */
 int ll_redo_record(struct ll_core *, const struct ll_record *, struct lladd_page *, bool baseless,
                    lladd_lsn start, struct lladd_error *);
-/* Rebuilds f->page, which is damaged, from all the log there is, in f->bytes. `frame` becomes dirty
+/* Rebuilds f->page, which is damaged, in f->bytes, from all log that exists. `frame` becomes dirty
  * with the LSN of the page's base. So a later checkpoint keeps the log with the base until the page
  * is written (cut_log). */
 int ll_rebuild_page(struct ll_core *, struct ll_frame *, struct ll_fetch *, struct lladd_error *);

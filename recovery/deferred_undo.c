@@ -3,22 +3,22 @@
  * (docs/decisions/instant-recovery.md).
  *
  * The core does not isolate transactions, so without help it must undo all losers before open
- * returns. Some participants can protect a change that will be undone: the participant acquires
- * again what kept other transactions away from the change before the crash, such as a lock. A loser
- * with only protected changes is like the transaction that it was before the crash, and can be
- * aborted at any time.
+ * returns. Some participants can protect a change that will be undone. For example, a lock kept
+ * other transactions away from the change before the crash; the participant acquires this lock
+ * again. A loser with only protected changes is like the transaction that it was before the crash,
+ * and can be aborted at any time.
  *
  *   - Only changes at depth 0 can wait. An unfinished top action or compensation has changed the
  *     structure of pages, which is not locked, so its changes are undone before open returns
  *     (REC-5). If such a change is older than a change at depth 0 that must be undone, the loser
  *     cannot wait.
  *   - Losers with records of objects, notes or redo barriers, losers that were prepared, and system
- *     transactions cannot wait: the log does not say what their records mean to an extension.
+ *     transactions cannot wait. The log does not say what their records mean to an extension.
  *   - The undo of a loser may need the space that the loser has freed, so extensions do not use
  *     freed space again until the last loser is gone (lladd_losers_left).
  *
- * From open on a loser is an ordinary active transaction: it has its undo reserve, checkpoints list
- * it, the log that it needs is kept, and after another crash it is a loser again. Threads: one
+ * From open on a loser is an ordinary active transaction. It has its undo reserve, checkpoints list
+ * it, and the log that it needs is kept. After another crash it is a loser again. Threads: one
  * thread at a time takes a step, and only that thread changes losers. */
 #include "recovery/core.h"
 

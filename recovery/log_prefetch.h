@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_RECOVERY_LOG_PREFETCH_H
 #define LL_RECOVERY_LOG_PREFETCH_H
-/* Log prefetch: reads the records that redo of some pages will need, in the order of the log,
- * because reading them page by page would read blocks of the log several times.
+/* Log prefetch: reads the records that redo of some pages will need, in the order of the log. To
+ * read these records page by page would read blocks of the log several times.
  *
  *     ll_log_prefetch_want ..., ll_log_prefetch_read, ll_log_prefetch_find ...,
  *     ll_log_prefetch_clear
  *
- * It is only an optimisation: if a record could not be read, or there was no room for it, redo
- * reads it from the log. Threads: the caller synchronises. */
+ * Log prefetch is only an optimisation: if a record could not be read, or if there was no room for
+ * the record, redo reads it from the log. Threads: the caller synchronises. */
 #include "recovery/redo_index.h"
 
 struct ll_log_prefetch {
@@ -39,8 +39,8 @@ void ll_log_prefetch_clear(struct ll_log_prefetch *); /* keeps the memory */
 /* Asks for a record. False: no room, so the record will not be read. */
 bool ll_log_prefetch_want(struct ll_log_prefetch *, lladd_lsn) LLADD_MUST_CHECK;
 void ll_log_prefetch_read(struct ll_log_prefetch *, struct ll_log_cursor *);
-/* The same, with the caller's function for reading a record. A result of this function other than 0
- * skips the record. */
+/* Like ll_log_prefetch_read, but reads each record with the caller's function. If this function
+ * does not return 0, the record is skipped. */
 typedef int ll_log_prefetch_get(void *ctx, lladd_lsn, struct ll_record *);
 void ll_log_prefetch_read_by(struct ll_log_prefetch *, ll_log_prefetch_get *, void *ctx);
 /* False: the record was not read. Sets only the fields that redo needs. The span is valid until the

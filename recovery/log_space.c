@@ -20,7 +20,7 @@ static uint64_t checkpoint_bytes(const struct ll_core *core)
            HEURISTIC_ROW * lladd_atomic_load64(&core->n_heuristics);
 }
 
-/* The space that is missing for this number of checkpoints, for a record that clears each pin, and
+/* The space that is missing for this number of checkpoints, for records that clear all pins, and
  * for `more` bytes. */
 static uint64_t lacking(const struct ll_core *core, unsigned checkpoints, uint64_t more)
 {

@@ -101,9 +101,8 @@ static struct ll_name **array_of(struct ll_core *core, size_t n)
 
 /* Allocates the arrays for the registered names. A name may be used for the first time in a
  * compensation, which must not lack memory or log space (REC-3). So the first use of a registered
- * name allocates nothing (unless the log has names that are not registered), and the catalogue
- * record of the name uses log space that is set aside. After a failure, ll_op_catalog_free frees
- * what was allocated. */
+ * name allocates nothing, unless the log has unregistered names. The catalogue record of the name
+ * uses log space that is set aside. After a failure, ll_op_catalog_free frees the memory. */
 static int allocate(struct ll_core *core, const struct lladd_registry *reg)
 {
     struct ll_op_catalog *cat = &core->cat;
@@ -499,8 +498,8 @@ static int compare_fields(const unsigned char **at, const unsigned char *end, si
     return 0;
 }
 
-/* Fails if the fields in the log differ from those of the registered operation: the operation would
- * misread the bytes in the log. */
+/* Fails if the fields in the log differ from the fields of the registered operation: the operation
+ * would misread the bytes in the log. */
 static int check_layout(const struct lladd_op *op, struct lladd_span s, lladd_lsn lsn,
                         struct lladd_error *err)
 {
@@ -620,7 +619,7 @@ int ll_op_catalog_number_slow(struct ll_core *core, struct ll_name *n, struct ll
         rc = ll_op_catalog_number(core, n->page_type, err);
     if (rc)
         return rc;
-    /* The mutex is held during the append: a number must not be used before its record has an LSN,
+    /* The mutex is held during the append. A number must not be used before its record has an LSN,
      * and two names must not get the same number. */
     lladd_mutex_lock(&core->cat.mutex);
     if (!n->number)

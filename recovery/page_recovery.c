@@ -8,13 +8,13 @@
  *   yes            intact, or not read     redone (restart_instant.c); not read if its records
  *                                          begin with a base (an image or format record)
  *   yes            damaged                 redone, if one of its records is a base; else rebuilt
- *   none           damaged                 rebuilt from all the log there is (rebuild.c) */
+ *   none           damaged                 rebuilt from all log that exists (rebuild.c) */
 #include "recovery/redo.h"
 
 #include <string.h>
 
-/* Applies the pending redo to the page as it was read, or to zeros if its records contain a base.
- * Sets DONE if the page is complete. */
+/* Applies the pending redo to the page as it was read, or to zeros if the page's records contain a
+ * base. Sets DONE if the page is complete. */
 static int redo_pending(struct ll_core *core, struct ll_fetch *f, struct lladd_error *err)
 {
     bool baseless = f->state != LL_FETCH_READ;
@@ -38,8 +38,8 @@ static int fetch_from(struct ll_core *core, struct ll_fetch *f, struct lladd_err
     bool base, pending = ll_instant_is_pending(core, f->page, &base);
     int rc = 0;
     f->dirty_since.v = 0;
-    /* If redo does not set DONE, because a redo barrier has made the base obsolete meanwhile, the
-     * page is read. */
+    /* A redo barrier may have made the base obsolete meanwhile. Then redo does not set DONE, and
+     * the page is read. */
     if (pending && (base || f->state != LL_FETCH_UNREAD))
         rc = redo_pending(core, f, err);
     else if (f->state == LL_FETCH_READ)

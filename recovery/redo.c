@@ -2,25 +2,25 @@
 /* Redo: repeats history, page by page.
  *
  * Redo of a page depends only on that page and the log (OP-4). Workers therefore divide the pages
- * by a hash of the page number, and each worker reads the whole log with its own cursor: workers
- * need no queue and no common order. A worker verifies the records of its pages and skips the
- * others by their length. If the page LSN is at least the record's LSN, the page has the change
- * already. Otherwise the worker applies the record: a base (an image or a format record) to any
- * page, any other record only if the page LSN equals the record's page_prev (BUF-6). A mismatch is
- * reported as damage, except on a page without a base (below). If analysis has met bases of the
- * page, redo passes over the records before the newest base, and does not read the page.
+ * by a hash of the page number, and each worker reads the whole log with its own cursor. Workers
+ * need no queue and no common order. A worker verifies the records of its pages, and skips other
+ * records by their length. If the page LSN is at least the record's LSN, the page has the change
+ * already. Otherwise the worker applies the record. A base (an image or a format record) is applied
+ * to any page. Another record is applied only if the page LSN equals the record's page_prev
+ * (BUF-6). A mismatch is reported as damage, except on a page without a base (below). If analysis
+ * has met bases of the page, redo passes over the records before the newest base, and does not read
+ * the page.
  *
  * Before a worker applies a batch of records, it asks the system for the pages of these records,
- * prefetches and latches them. No latch is taken between two records, because the atomic operation
- * would wait until the stores to the page have completed.
+ * and prefetches and latches these pages. No latch is taken between two records, because the atomic
+ * operation would wait until the stores to the page have completed.
  *
  * If workers fail, redo reports the failure with the lowest LSN. Each worker goes on at least up to
- * the lowest failure so far, so the report depends neither on the number of workers nor on their
- * timing.
+ * the lowest failure so far. So the number of workers and their timing do not influence the report.
  *
  * Two kinds of pages have no base: a page that fails verification (BUF-5), and a page that lacks
  * changes from before the start of redo (BUF-6). rebuild.c tries these pages again, from the oldest
- * log. REC-4 says which pages redo marks dirty although it applied no record. */
+ * log. REC-4 says which pages redo marks dirty although redo applied no record. */
 #include "recovery/redo.h"
 
 #include <lladd/bytes.h>
@@ -29,9 +29,8 @@
 
 #define TIME_ONE_IN 64u /* one batch out of this number is timed */
 
-/* `view`: the page's view, made some time before the call. Passing a view that was just made is
- * slow: the copy loads words that span several recent stores, and such a load waits until the
- * stores have completed. */
+/* `view`: the page's view, made some time before the call. To pass a view that was just made is
+ * slow: the copy loads words that span several recent stores. Such a load waits for the stores. */
 static int apply_bytes(struct ll_core *core, const struct ll_record *rec, struct lladd_page *page,
                        struct lladd_view *view, struct lladd_error *err)
 {
@@ -291,10 +290,10 @@ static uint32_t look_at(struct ll_redo_worker *w, const struct ll_log_batch *bat
     return which;
 }
 
-/* w->at becomes the LSN of the last record. If a page cannot be fixed, the records before the
- * page's first record are still applied, and w->at becomes the LSN of that record. If there is no
- * frame for the page while this worker holds others, *n becomes the number of these records: with
- * its pages released, the worker can go on. */
+/* w->at becomes the LSN of the last record. If the page of a record cannot be fixed, only the
+ * records before this record are applied, and the call fails with w->at at this record. But if
+ * there is no frame while this worker holds frames, *n becomes the number of the records before:
+ * their pages are released, so the worker can go on. */
 static int redo_some(struct ll_redo_worker *w, const struct ll_record *records, unsigned *n,
                      uint32_t which, bool timed)
 {
@@ -346,7 +345,7 @@ static void report(const struct ll_redo_worker *w, lladd_lsn at)
     struct ll_core *core = w->core;
     if (w->share.index != 0 || !core->progress)
         return;
-    /* `to` is where the records end; after a crash the log continues at a higher LSN. */
+    /* `to` is the end of the records; after a crash the log continues at a higher LSN. */
     uint64_t from = core->control.redo.v, to = ll_log_scan_end(core->log).v;
     ll_core_progress(core, LLADD_PHASE_REDO, at,
                      at.v < to ? (unsigned)((at.v - from) * 100 / (to - from)) : 100);
@@ -529,7 +528,7 @@ int ll_redo(struct ll_core *core, struct ll_redo *out, struct lladd_error *err)
     unsigned n = shares(core);
     int rc = redo_by(core, n, out, &why);
     /* With reserved address space the budget may afford fewer pages than the cache has frames, and
-     * the other workers may have held all of them. One worker needs one page at a time. It redoes
+     * the other workers may have held all pages. One worker needs one page at a time. It redoes
      * everything again, as after a crash in redo. */
     if (rc == LLADD_NO_FRAME && n > 1)
         rc = redo_by(core, 1, out, &why);

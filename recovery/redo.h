@@ -33,17 +33,17 @@ int ll_redo(struct ll_core *, struct ll_redo *out, struct lladd_error *);
  * have a base. Called before undo. */
 int ll_redo_rebuild(struct ll_core *, struct ll_redo *, struct lladd_error *);
 int ll_redo_baseless(struct ll_core *, const struct ll_redo *, struct lladd_error *);
-/* Drops the page from the cache, unwritten. */
+/* Drops the page from the cache without a write. */
 int ll_redo_drop(struct ll_core *, uint64_t page, struct lladd_error *);
-/* Runs the page type's `check` on a page that was made from an image, if the type has `loaded`:
- * `loaded` is not called for such a page. lsn: of the image. */
+/* Runs the page type's `check` on a page that was made from an image, if the type has `loaded`,
+ * because `loaded` is not called for such a page. lsn: the LSN of the image. */
 int ll_redo_check_image(struct ll_core *, lladd_lsn lsn, struct lladd_view, struct lladd_error *);
-/* Returns LLADD_CORRUPT_PAGE for a page without a base. lsn: of the first record that redo has
+/* Returns LLADD_CORRUPT_PAGE for a page without a base. lsn: the LSN of the first record that redo
  * skipped. */
 int ll_redo_refuse(struct ll_core *, uint64_t page, uint64_t lsn, struct lladd_error *);
 
-/* Redo uses no base below the page's redo barrier. So a page with such a base gets none, and
- * write-back does not count on it (BUF-5): the next change logs an image. */
+/* Redo uses no base below the page's redo barrier. So this function clears such a base, and
+ * write-back does not rely on it (BUF-5): the next change logs an image. */
 void ll_redo_forget_base(unsigned char *page, lladd_lsn barrier);
 /* Is the page, as it was read from the file, known to be durable? */
 bool ll_redo_is_durable(const struct ll_core *, const unsigned char *page);

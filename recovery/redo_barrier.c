@@ -47,7 +47,7 @@ static int make_room(struct ll_core *core, uint64_t first, uint64_t n, struct ll
                : 0;
 }
 
-/* A barrier above all others replaces older ones, or splits one into two and adds itself. */
+/* A barrier with an LSN above all others adds at most two entries: it may split an older one. */
 int ll_redo_barrier_promise(struct ll_core *core, struct lladd_error *err)
 {
     if (ll_grow(&core->env, &core->barriers, &core->cap_barriers,

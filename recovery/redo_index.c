@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See redo_index.h. The records of a page form a list through `links`, oldest first, so redo can
- * read each record once, in order, and skip the records that the page has already. */
+/* See redo_index.h. The records of a page form a list through `links`, oldest first. So redo can
+ * read each record once, in order, and skip records that the page has already. */
 #include "recovery/redo_index.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 #define LINKS_MAX (LINK_BASE - 2)
 #define PAGE_MARKED (1u << 31) /* a flag in the number of a page's first link */
 #define SHARE_ALL (UINT64_C(1) << 32)
-#define PAGE_BYTES 16u /* bytes that a page takes in a list of all pages, at most */
+#define PAGE_BYTES 16u /* maximum bytes that a page takes in a list of all pages */
 
 struct link {
     uint32_t at;   /* (LSN - origin) / 8 */

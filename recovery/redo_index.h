@@ -6,9 +6,9 @@
  * takes eight bytes, and a page takes an entry in a map.
  *
  * Its memory is bounded. When the index is full, it gives up half of its pages, chosen by a hash of
- * the page number, and takes no more records of these pages; a pass over the log redoes them. If
- * memory runs out, or two LSNs are too far apart for the format of a link, the index is `lost`, and
- * recovery works without it. Threads: the caller synchronises. */
+ * the page number. It takes no more records of these pages; a pass over the log redoes these pages.
+ * If memory runs out, or if two LSNs are too far apart for the format of a link, the index is
+ * `lost`, and recovery works without the index. Threads: the caller synchronises. */
 #include "log/log.h"
 #include "util/hashmap.h"
 #include "util/vec.h"
@@ -19,7 +19,7 @@ struct ll_redo_index {
     struct ll_hashmap pages; /* page -> first link + 1; in the upper 32 bits last link + 1 */
     struct ll_hashmap older; /* like `pages`, for records that are older but were read later */
     uint32_t unused;         /* head of the list of free links + 1, or 0 */
-    uint64_t budget;         /* most bytes that may be used */
+    uint64_t budget;         /* maximum bytes that may be used */
     uint64_t share;          /* pages with a hash below this are in the index */
     uint64_t seen;           /* number of all records that change pages, also of pages given up */
     uint64_t payload;        /* bytes of these records that redo needs */
@@ -44,7 +44,7 @@ static inline bool ll_redo_is_base(const struct ll_record *rec)
     return rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
 }
 /* Adds the record if it changes a page. Records are added in two parts: first the newer part of the
- * log, then, with `older`, the part before it. Within each part, call it in LSN order.
+ * log, then, with `older`, the older part. Within each part, records are added in LSN order.
  * ll_redo_index_join joins the parts. */
 void ll_redo_index_add(struct ll_redo_index *, const struct ll_record *, bool older);
 void ll_redo_index_join(struct ll_redo_index *);
@@ -58,8 +58,8 @@ struct lladd_span ll_redo_index_payload(const struct ll_record *);
 /* Marks a page for the next pass over the log (ll_redo_index_in_pass). False: the page is not in
  * the index, or was marked before. No records may be added after the first mark. */
 bool ll_redo_index_mark(struct ll_redo_index *, uint64_t page);
-/* Does a pass over the log redo the page? If pages are marked, a pass redoes the marked pages;
- * otherwise the pages that are not in the index. */
+/* Does a pass over the log redo the page? If pages are marked, a pass redoes the marked pages.
+ * Otherwise it redoes the pages that are not in the index. */
 bool ll_redo_index_in_pass(const struct ll_redo_index *, uint64_t page);
 
 /* Iterates over the records of one page. Valid until the next add or free; pages may be removed

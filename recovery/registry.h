@@ -2,8 +2,8 @@
 #ifndef LL_RECOVERY_REGISTRY_H
 #define LL_RECOVERY_REGISTRY_H
 /* The registry: pointers to the descriptors that were registered before open, in order. The options
- * own it. A handle's registry also refers to the built-in extensions; they are not copied into it,
- * because each open would have to copy them. */
+ * own it. A handle's registry also refers to the built-in extensions. These are not copied into the
+ * registry, because each open would have to copy them. */
 #include "util/env.h"
 
 #include <lladd/op.h>

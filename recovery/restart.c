@@ -14,7 +14,7 @@
  *              with instant recovery, protected losers are rolled back later (deferred_undo.c)
  *   check      fails if a page in use has no base
  *
- * After a clean stop no page needs redo, and there are no losers, except those that an earlier
+ * After a clean stop no page needs redo. There are no losers, except transactions that an earlier
  * version of the library has left open. */
 #include "recovery/redo.h"
 #include "recovery/restart_instant.h"
@@ -31,9 +31,9 @@ static void enter(enum lladd_dst_phase phase)
 }
 
 /* Reserves the log space for the undo of the losers again (REC-3). Then sets aside the space of the
- * next checkpoint, before page images can use it. `roomy`: fails if the space for a checkpoint is
- * missing, or if less space than a segment is left. If not `roomy`, recovery goes on without that
- * space. */
+ * next checkpoint, before page images can use that space. `roomy`: fails if the space for a
+ * checkpoint is missing, or if less space than a segment is left. If not `roomy`, recovery goes on
+ * without that space. */
 static int set_aside(struct ll_core *core, uint64_t undo, bool roomy, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -51,8 +51,8 @@ static int set_aside(struct ll_core *core, uint64_t undo, bool roomy, struct lla
 }
 
 /* The log continues in a new segment, so that no LSN is used twice. If this would leave no segment
- * besides the reserved space, the disk is full: then the log continues where it ended, so that
- * another crash wastes only the log of the compensation that it interrupts. */
+ * besides the reserved space, the disk is full. Then the log continues where it ended, so that
+ * another crash wastes only the log of the compensation that the crash interrupts. */
 static int start_or_go_on(struct ll_core *core, struct lladd_error *err)
 {
     uint64_t undo = 0;
@@ -71,8 +71,8 @@ static int start_or_go_on(struct ll_core *core, struct lladd_error *err)
         if (!rc)
             rc = set_aside(core, undo, false, err);
     }
-    /* Rollbacks mostly need less than the undo reserve, so recovery goes on with the space there
-     * is. If a rollback finds no space, open fails, and the next open continues the rollback. */
+    /* Rollbacks mostly need less than the undo reserve, so recovery goes on with less space. If a
+     * rollback finds no space, open fails, and the next open continues the rollback. */
     core->undo_short = rc == LLADD_NO_SPACE && here;
     if (core->undo_short) {
         ll_core_trace(core, "undo: less log space than it may need");
@@ -108,10 +108,10 @@ static int longest_object(struct ll_core *core, const struct lladd_txn *txn, siz
 }
 
 /* An earlier run with a larger ring may have logged longer records than fit into this ring. This
- * function enlarges the ring for the long records that must be logged again: compensations of
- * object records, and names that are not registered, which each checkpoint repeats. (For registered
- * operations and names, open refuses a ring that is too small.) No compensation is longer than its
- * transaction's undo reserve, so only transactions with a large reserve are read. */
+ * function enlarges the ring for the long records that must be logged again. These are
+ * compensations of object records, and unregistered names, which each checkpoint repeats. (For
+ * registered operations and names, open refuses a ring that is too small.) No compensation is
+ * longer than its transaction's undo reserve, so only large reserves matter. */
 static int want_ring(struct ll_core *core, struct lladd_error *err)
 {
     size_t name = ll_op_catalog_longest_learned(core);
@@ -137,7 +137,7 @@ static int put_control(struct ll_core *core, struct ll_control *c, struct lladd_
  * incarnation before records use it, because otherwise the next open would use the same incarnation
  * (LOG-2). The second write states the LSN where the log continues, as the watermark, before a
  * caller can learn this LSN. Until the second write, the next open may drop an empty segment and
- * continue the log below it (REC-3); afterwards it may not. */
+ * continue the log below this segment (REC-3). After the second write it may not. */
 static int start_log(struct ll_core *core, struct lladd_error *err)
 {
     if (core->control.clean)
@@ -160,12 +160,12 @@ static int start_log(struct ll_core *core, struct lladd_error *err)
 /* ---- objects ----------------------------------------------------------------------------- */
 
 /* While a class is registered, checkpoints keep the log from its durable LSN on. So if the log
- * begins above that LSN, log is missing, with two exceptions. The class has been used for the first
- * time since: then its catalogue record comes before its object records. Or programs in which the
- * class is not registered have used the database since: then the log had no object record of the
- * class (analysis.c), and has none now. In this second case the catalogue record is logged again
- * before the next object record of the class (log_again), because the class may log object records
- * before its durable LSN moves. */
+ * begins above that LSN, log is missing, with two exceptions. First exception: the class was first
+ * used after that LSN. Then its catalogue record comes before its object records. Second exception:
+ * programs in which the class is not registered have used the database after that LSN. Then the log
+ * had no object record of the class (analysis.c), and has none now. In the second case the
+ * catalogue record is logged again before the next object record of the class (log_again), because
+ * the class may log object records before its durable LSN moves. */
 static bool may_lack_log(struct ll_core *core, uint64_t durable)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -185,7 +185,7 @@ static lladd_lsn class_start(struct ll_core *core)
                                      * itself */
         if (c->redo)
             from = c->durable_lsn ? c->durable_lsn(c->ctx, core->db).v : 0;
-        /* Both fields are free for this during the pass; statistics start later. `bytes` 1: log may
+        /* Both fields are free during the pass, because statistics start later. `bytes` 1: log may
          * be missing, and no catalogue record of the class has been read yet. */
         n->count = from;
         n->bytes = c->redo && may_lack_log(core, from);
@@ -254,8 +254,8 @@ static int pass_record(struct ll_core *core, const struct ll_record *rec, uint64
 
 static int pass_objects(struct ll_core *core, lladd_lsn from, struct lladd_error *err)
 {
-    /* Lists the log, if a clean open has not needed it so far. Files below the oldest LSN were
-     * given up, and wait to be used again. */
+    /* Lists the log, if a clean open has not needed the log so far. Files below the oldest LSN were
+     * given up, and are kept for reuse. */
     lladd_lsn oldest = ll_log_oldest(core->log);
     from = from.v < oldest.v ? oldest : from;
     struct ll_log_cursor *cursor;
@@ -373,8 +373,8 @@ static int restore_in_doubt(struct ll_core *core, struct lladd_error *err)
 
 /* ---- undo -------------------------------------------------------------------------------- */
 
-/* A loser and its next record to undo, in a heap ordered by depth, then by LSN, both descending
- * (REC-5). */
+/* A loser and its next record to undo. Losers are in a heap in descending order of depth, then of
+ * LSN (REC-5). */
 struct loser {
     struct lladd_txn *txn;
     uint32_t depth;
@@ -518,8 +518,8 @@ static void gather(struct ll_core *core, struct loser *heap, size_t n)
     }
 }
 
-/* Undo fetches the pages of losers one by one, and redo at each fetch would read the log once for
- * each pending record. This function redoes these pages first if that is faster. */
+/* Undo fetches the pages of losers singly, and redo at each fetch would read the log once for each
+ * pending record. This function redoes these pages first if that is faster. */
 static int redo_for_undo(struct ll_core *core, const struct loser *heap, size_t n,
                          struct ll_redo *r, struct lladd_error *err)
 {
@@ -628,7 +628,7 @@ static int redo_and_undo(struct ll_core *core, struct ll_analysis *a, struct lla
     return rc;
 }
 
-/* Called if only checkpoint records and seals were logged since the last complete checkpoint.
+/* Called if only checkpoint records and seals were logged after the last complete checkpoint.
  * Another checkpoint would state the same, and on a full disk each crash would cost a segment. So
  * the database counts as settled. Allocates the log's ring now instead of with the first credit,
  * because a rollback must not need memory for the ring (REC-3). */
@@ -642,8 +642,8 @@ int ll_restart(struct ll_core *core, struct lladd_error *err)
 {
     struct ll_analysis a;
     uint64_t start = ll_now_ns(&core->env);
-    /* A clean close has written every page. Its checkpoint may state the same as an earlier one,
-     * with a start of redo before the checkpoint; this run needs no log from there. */
+    /* A clean close has written every page, so this run needs no log from before the checkpoint. If
+     * the close took no new checkpoint (checkpoint_again), the start of redo may be earlier. */
     if (core->control.clean)
         core->control.redo = core->control.checkpoint;
     core->redo_start = core->control.redo.v;

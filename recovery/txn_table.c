@@ -2,22 +2,22 @@
 /* The transaction table, commit and abort.
  *
  * All transactions ever allocated are in one list (`mutex`), and are reused with their buffers. In
- * the common case begin and end do not take `mutex`: a transaction that ends with little log space
- * is parked, and the next begin takes the parked transaction. Only one transaction is parked;
- * others go into a free list when they end. A parked transaction keeps its log space, so that the
- * next transaction need not ask for any; another thread may release that space when space is short.
- * A reader of the list skips FREE transactions and reads the others with ll_txn_values, because a
- * transaction may end and another may begin in the same memory meanwhile.
+ * the common case begin and end do not take `mutex`. A transaction that ends with little log space
+ * is parked, and the next begin takes the parked transaction. Only one transaction is parked; other
+ * transactions go into a free list when they end. A parked transaction keeps its log space, so that
+ * the next transaction need not ask for log space. Another thread may release that space when log
+ * space is short. A reader of the list skips FREE transactions. It reads the other transactions
+ * with ll_txn_values, because a transaction may end and another may begin in its memory.
  *
- * Commit records get their LSNs under the mutex `commit`, and `logged` runs under it too, so
+ * Commit records get their LSNs under the mutex `commit`, and `logged` runs under this mutex. So
  * participants see commits in LSN order, and all commits up to `visible` are visible.
  *
  * Two things must wait until a commit is durable: its durable callbacks, and the release of its
- * undo reserve. (If a crash loses the commit, the rollback needs the reserve: REC-3.) Both are
- * queued in commit order. A thread drains the queue where callbacks may run (THR-2): after a
- * commit, a wait or a checkpoint, and in lladd_maintain. One thread drains at a time, so callbacks
- * run in commit order too, and without the mutex. Undo reserves do not wait for callbacks: the
- * first thread that finds a commit durable releases its reserve. */
+ * undo reserve. (If a crash loses the commit, the rollback needs the reserve: REC-3.) Callbacks and
+ * reserves are queued in commit order. A thread drains the queue where callbacks may run (THR-2):
+ * after a commit, a wait or a checkpoint, and in lladd_maintain. One thread drains at a time, so
+ * callbacks run in commit order, too. They run without the mutex. Undo reserves do not wait for
+ * callbacks: the first thread that finds a commit durable releases the commit's reserve. */
 #include "recovery/core.h"
 #include "util/held.h"
 
@@ -176,8 +176,8 @@ void ll_txn_set_state(struct lladd_txn *txn, uint32_t state)
     lladd_atomic_store32(&txn->state, state);
 }
 
-/* A cursor has large buffers, and allocating them would take most of the time of an abort. One idle
- * cursor is kept for the next rollback; concurrent rollbacks open their own. */
+/* A cursor has large buffers. To allocate these buffers would take more than half of the time of an
+ * abort. One idle cursor is kept for the next rollback; concurrent rollbacks open their own. */
 int ll_txn_want_cursor(struct lladd_txn *txn)
 {
     struct ll_txn_table *t = &txn->core->txns;
@@ -232,7 +232,7 @@ static void drop_prepared(struct lladd_txn *txn)
 static bool may_park(struct lladd_txn *txn)
 {
     struct ll_core *core = txn->core;
-    /* A transaction that takes over a parked undo reserve need not reserve any, and so does not
+    /* A transaction that takes over a parked undo reserve needs no other reserve, and so does not
      * make the spare cursor. Therefore the cursor must exist before an undo reserve is parked. */
     return txn->undo_spare <= UNDO_KEPT && ll_log_credit_may_rest(core->log, &txn->credit) &&
            (txn->undo_spare == 0 || lladd_atomic_load_ptr(&core->txns.spare_cursor));
@@ -434,7 +434,7 @@ int ll_txn_log_commit(struct lladd_txn *txn, struct lladd_span outcome, lladd_ls
     ll_observe(LLADD_DST_COMMIT, txn, NULL, &rec);
     tell_logged(txn, rec.lsn);
     enqueue_txn(txn, rec.lsn, later, n_later);
-    /* The commit may let a class release log that it needed at the last checkpoints. */
+    /* The commit may let a class release log that the class needed at the last checkpoints. */
     if (LL_UNLIKELY(txn->frees_log && !txn->system) && !ll_core_asks_class(core))
         lladd_atomic_store32(&core->in_vain, 0);
     lladd_atomic_store64(&t->visible, rec.lsn.v);
@@ -470,7 +470,7 @@ void ll_txns_release_undo(struct ll_core *core)
     lladd_mutex_unlock(&core->txns.commit);
 }
 
-/* Debug builds: may callbacks run here? Checked even if none is due. */
+/* Debug builds: may callbacks run here? Checked even if no callback is due. */
 static void check_callbacks(const struct ll_core *core, bool none)
 {
     if (!none && !ll_core_asks_class(core))
@@ -600,7 +600,7 @@ struct lladd_txn *ll_txns_next(const struct lladd_txn *txn)
 }
 
 /* The loads are ordered, and the state is FREE until all fields of a new life are set. undo_used is
- * the reserve after the record `last`, or counts one record more, because the reserve grows before
+ * the reserve after the record `last`, or counts one record more. Reason: the reserve grows before
  * a record is appended, and shrinks after a record is appended. */
 bool ll_txn_values(const struct lladd_txn *txn, struct ll_txn_values *out)
 {
@@ -703,8 +703,8 @@ lladd_lsn ll_txns_applied(struct ll_core *core)
             low = busy;
     }
     lladd_mutex_unlock(&t->mutex);
-    /* A bound that was true once stays true, so the highest bound is kept. Otherwise a transaction
-     * that is logging its first record would lower the result for a moment. */
+    /* A bound that was true stays true, so the highest bound is kept. Without this rule a
+     * transaction that is logging its first record would lower the result for a moment. */
     lladd_atomic_max64(&t->applied, low);
     return lladd_lsn_of(lladd_atomic_load64(&t->applied));
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Undo: undoes one record at a time, newest first. Each step logs a compensation record.
  *
- *   UPDATE, page undo      CLR: the undo bytes applied to the page; undo goes on at `prev`
- *   UPDATE, logical undo   compensate: ordinary calls one level deeper, then CLR_END
- *   UNDO_ONLY              as for a logical undo (LLADD paper, section 2.4)
- *   ACTION_END             the ended action's logical undo, if it has one, then CLR_END; undo goes
- *                          on where the action began
- *   OBJECT                 OBJECT_CLR, then the class's undo; nothing if the class has none
- *   CLR, CLR_END, OBJECT_CLR  nothing: go on at undo_next (never undo an undo, OP-5)
- *   redo-only and the rest    nothing: go on at `prev`
+ *   UPDATE, page undo      log a CLR and apply the undo bytes to the page; go on at `prev`
+ *   UPDATE, logical undo   run `compensate`, one level deeper; log CLR_END; go on at `prev`
+ *   UNDO_ONLY              the same as for a logical undo (LLADD paper, section 2.4)
+ *   ACTION_END             if the action has a logical undo, run it and log CLR_END; go on where
+ *                          the action began
+ *   OBJECT                 log OBJECT_CLR, run the undo, if the class has an undo; go on at `prev`
+ *   CLR, CLR_END, OBJECT_CLR  go on at undo_next: an undo is never undone (OP-5)
+ *   redo-only and the rest    go on at `prev`
  *
  * The records of a compensation that a crash interrupted are one level deeper. Recovery undoes them
  * first; then the compensation runs again (OP-5). ll_rollback rolls back one transaction; recovery
@@ -24,9 +24,9 @@
 
 #define FRAME_TRIES 100000
 
-/* For the error message: names an operation if one of its compensations has written more log than
- * the operation declares. Such a compensation uses undo reserve of others, so that another
- * compensation may find no space. */
+/* For the error message. Names an operation if a compensation of the operation has written more log
+ * than the operation declares. Such a compensation uses undo reserve of other records, so that
+ * another compensation may find no space. */
 static void name_overdrawn(const struct ll_core *core, char *out, size_t size)
 {
     *out = '\0';
@@ -144,7 +144,7 @@ static void held_begin(uint32_t *before)
     }
 }
 
-/* The most pages that were fixed together; 0 if not known. */
+/* The maximum number of pages that were fixed together; 0 if not known. */
 static uint32_t held_end(uint32_t before)
 {
     struct lladd_dst *d = simulation();
@@ -186,7 +186,7 @@ static unsigned char *free_copy(struct lladd_txn *txn)
     return txn->undo_copy ? txn->undo_copy + txn->undo_copy_used : NULL;
 }
 
-/* `inside`: this undo is part of another compensation; the undo reserve stays until the outer
+/* `inside`: this undo is part of another compensation; the undo reserve stays until the other
  * compensation ends. */
 static int undo_logical(struct lladd_txn *txn, struct ll_name *name, const struct ll_record *rec,
                         bool inside, lladd_lsn undo_next)
@@ -273,7 +273,8 @@ bool ll_rollback_needs(const struct ll_record *rec)
            rec->kind == LL_REC_OBJECT;
 }
 
-/* Records between this one and its undo_next are undone already, or together with this one. */
+/* The records between this record and its undo_next are undone before or together with this
+ * record. */
 bool ll_rollback_passes_over(const struct ll_record *rec)
 {
     return (is_compensation(rec->kind) && !LLADD_PLANTED(LLADD_BUG_UNDO_NEXT)) ||
@@ -283,8 +284,7 @@ bool ll_rollback_passes_over(const struct ll_record *rec)
 int ll_rollback_peek(struct lladd_txn *txn, lladd_lsn stop, struct ll_record *rec,
                      struct lladd_error *err)
 {
-    /* A transaction without records to undo needs no cursor (the spare cursor may not exist
-     * yet). */
+    /* Without records to undo no cursor is needed, and the spare cursor may not exist yet. */
     int rc = txn->undo_next.v > stop.v ? ll_txn_want_cursor(txn) : 0;
     while (!rc && txn->undo_next.v > stop.v) {
         lladd_lsn at = txn->undo_next;
@@ -334,8 +334,8 @@ int ll_rollback_step(struct lladd_txn *txn, const struct ll_record *rec)
     ll_log_credit_trim(txn->core->log, &txn->credit);
     if (rc)
         return undo_failed(txn, &r, rc);
-    /* The records of a compensation have no undo reserve of their own: the reserve that its
-     * operation declares covers them. */
+    /* The records of a compensation have no undo reserve of their own: the reserve that the
+     * operation declares covers these records. */
     if (!was)
         step_done(txn, &r);
     return 0;
@@ -390,7 +390,7 @@ static void prefetch_pages(struct lladd_txn *txn, lladd_lsn stop, struct prefetc
         if (ll_log_cursor_read(txn->cursor, a->next, &rec, NULL) != 0 || rec.prev.v >= rec.lsn.v ||
             rec.undo_next.v >= rec.lsn.v)
             return;
-        /* A logical undo most often changes the page that the update changed. */
+        /* A logical undo usually changes the page that the update changed. */
         if (rec.kind == LL_REC_UPDATE)
             ll_core_expect(txn->core, &rec,
                            rec.flags & LL_REC_UNDO_PAGE ? rec.undo : rec.redo);

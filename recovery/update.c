@@ -2,7 +2,7 @@
 /* The write path: check, then log, then change (OP-3).
  *
  *   before the latch   credit, undo reserve, memory, catalogue number      ll_core_reserve_for
- *   under the latch    prepare, which may fail and changes nothing         prepare
+ *   under the latch    prepare: may fail, and changes nothing              prepare
  *                      dirty page table (BUF-4)                            log_apply
  *                      page image if the page has no base, because it was written in bulk (BUF-5)
  *                      reserve an LSN, publish the record
@@ -181,7 +181,7 @@ void ll_core_needs(const struct ll_core *core, struct ll_name *name)
     size_t most = name->record_max = ll_op_record_max(op, core->page_size);
     name->need_credit = ll_op_credit(op, core->page_size);
     name->need_undo = ll_undo_need_op(op, most);
-    /* A compensation must not allocate, so the records that it may log count too (REC-3). */
+    /* A compensation must not allocate, so the records that it may log also count (REC-3). */
     size_t inside = op->undo_kind == LLADD_UNDO_LOGICAL ? op->undo_log_max : 0;
     name->need_scratch = scratch_for(core, inside > most ? inside : most);
     name->need_copy = op->undo_kind == LLADD_UNDO_NONE ? 0 : most + inside;
@@ -408,9 +408,9 @@ static uint32_t zeros_from(const unsigned char *page, uint32_t size)
     return size;
 }
 
-/* An attempt to compress an image takes half of the time of logging the image. After IN_VAIN
- * attempts in vain, compression is tried for only one image out of TRIED. Threads may miscount,
- * which is harmless. */
+/* An attempt to compress an image takes half of the time that logging the image takes. After
+ * IN_VAIN attempts in vain, compression is tried for only one image out of TRIED. Threads may
+ * miscount, which is harmless. */
 static bool may_shrink(const struct ll_core *core)
 {
     enum { IN_VAIN = 16, TRIED = 16 };
@@ -556,7 +556,7 @@ int ll_image_apply(const struct ll_core *core, const struct ll_record *rec, unsi
 }
 
 /* Enters the frame into the dirty page table. If the page is newer than all redo barriers, no
- * barrier is looked for. */
+ * barrier is searched for. */
 static INLINE void enter_dirty(struct ll_core *core, struct ll_frame *f)
 {
     if (lladd_atomic_load64_relaxed(&f->rec_lsn) != 0)
@@ -691,7 +691,7 @@ static int format(struct lladd_txn *txn, struct ll_name *name, lladd_pageno page
     return rc;
 }
 
-/* Called with no page held. */
+/* The caller holds no page. */
 static int want_image(struct lladd_txn *txn, const struct ll_name *name)
 {
     ll_log_credit_trim(txn->core->log, &txn->credit);
