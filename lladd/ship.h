@@ -4,7 +4,7 @@
 /**
  * @file
  * @brief Backups of running databases: stores, hot backup, archive of the log, looking at a backup,
- * restore. In a library of its own, liblladd_ship (docs/backup.md).
+ * restore. These functions are in a library of their own, liblladd_ship (docs/backup.md).
  *
  * An error of a store has the code of the operating system's error (LLADD_NO_SPACE,
  * LLADD_NO_ACCESS), or LLADD_STORE_FAILED if there is no such code. LLADD_CORRUPT_BACKUP names an
@@ -68,9 +68,10 @@ struct lladd_s3_options {
                                the environment variable AWS_ENDPOINT_URL_S3, or AWS_ENDPOINT_URL,
                                or Amazon's server for the region */
     const char *region;   /**< NULL: AWS_REGION, or AWS_DEFAULT_REGION, or "us-east-1" */
-    bool host_style;      /**< at `endpoint`, the bucket is a part of the host's name; by default it
-                               is a part of the path there. At Amazon the bucket is always a part of
-                               the host's name, unless the bucket's name has a dot */
+    bool host_style;      /**< true: the bucket is a part of the host's name at `endpoint`. false:
+                               the bucket is a part of the path there. At Amazon the bucket is
+                               always a part of the host's name, unless the bucket's name has a
+                               dot */
     const char *access_key_id;     /**< NULL: all three come from AWS_ACCESS_KEY_ID, */
     const char *secret_access_key; /**< AWS_SECRET_ACCESS_KEY, and */
     const char *session_token;     /**< AWS_SESSION_TOKEN, if there is one */
@@ -100,8 +101,8 @@ struct lladd_store_options {
 /** Opens a store. "dir:PATH" is the directory PATH, which may be on NFS. The call creates the
  *  directory if it does not exist, but not its parent. "s3://BUCKET/PREFIX" are the objects of an
  *  S3 bucket with names that begin with "PREFIX/"; "s3://BUCKET" are all its objects. The bucket
- *  must exist, and the server must heed "If-None-Match: *": if it does not, the first `put` finds
- *  that out, and fails with LLADD_STORE_FAILED. Nothing is sent before the first call on the store.
+ *  must exist, and the server must heed "If-None-Match: *": if the server does not heed it, the
+ *  first `put` fails with LLADD_STORE_FAILED. Nothing is sent before the first call on the store.
  *  A call on a store in S3 repeats requests that fail, with pauses of up to 5 s, so it may take
  *  long. An object is durable when the server has said that it is stored. No thread may change the
  *  environment while a store in S3 is opened. `options` may be NULL.
@@ -148,14 +149,14 @@ struct lladd_backup_info {
     char label[201];
 };
 
-/** Makes a backup of an open database. Any number of transactions may run meanwhile; none waits
- *  for the backup. The backup is the database at the LSN info->end. When the call returns 0, the
- *  backup is complete, and lladd_backup_each shows it. A call that fails deletes what it has
- *  stored. If the store refuses that, the backup may stay: complete, with a manifest, or
- *  incomplete, without one. The call takes a checkpoint, so the thread must hold no page and no
+/** Makes a backup of an open database. Any number of transactions may run meanwhile; no transaction
+ *  waits for the backup. The backup is the database at the LSN info->end. When the call returns 0,
+ *  the backup is complete, and lladd_backup_each shows it. A call that fails deletes what it has
+ *  stored. If the store refuses the deletion, the backup may stay. A backup that stays is complete
+ *  if it has a manifest. The call takes a checkpoint, so the thread must hold no page and no
  *  mutex that a callback of a commit may take. Until the end of the call the log is kept
  *  (lladd_log_keep). Takes 14 bytes of memory for each page. A damaged page is repaired in the
- *  database, from the cache or from the log (BUF-2). One that cannot be repaired is copied as it
+ *  database, from the cache or from the log (BUF-2). A page that cannot be repaired is copied as it
  *  is, and counted. `options` and `info` may be NULL. LLADD_OTHER_DATABASE: the store has backups
  *  of another database. LLADD_BAD_STATE: files/ has files of an extension, which a backup would
  *  lack. LLADD_BUSY: pages that were written in bulk were written again each time they were
@@ -195,10 +196,10 @@ struct lladd_archive_options {
 struct lladd_archive;
 /** Makes an archive, and registers it with the options, which the caller then gives to lladd_open.
  *  While the database is open, no log is recycled before it is stored; a pin
- *  "lladd.archive.<timeline>" keeps the log, also while the database is closed or open without the
+ *  "lladd.archive.<timeline>" keeps the log, even when the database is closed, or open without the
  *  archive. Pages that are written in bulk are kept in files/ship until they are stored. If they
- *  cannot be written there, lladd_bulk_write or the commit fails. While the store fails, these
- *  files grow, and so does the log, up to lladd_options.log_limit_bytes. A damaged page that the
+ *  cannot be written there, lladd_bulk_write or the commit fails. As long as the store fails, these
+ *  files grow. The log grows, too, up to lladd_options.log_limit_bytes. A damaged page that the
  *  log cannot rebuild is rebuilt from the store, also in recovery; a thread that needs such a page
  *  waits for the store. Only one thread at a time may use a store, so the archive needs a handle
  *  for itself. Free the archive with lladd_archive_free, after lladd_close and
@@ -218,8 +219,8 @@ LLADD_API void lladd_archive_free(struct lladd_archive *);
 LLADD_API int lladd_archive_step(struct lladd_archive *, bool *more, struct lladd_error *);
 /** Logs a named mark, and makes it durable. A restore to the mark includes all transactions that
  *  committed before the call. A name has 1 to 64 letters, digits, '_', '-' and '.', and does not
- *  begin with '.'. *lsn (nullable) gets the mark's LSN. The call asks the store whether the name is
- *  new. LLADD_EXISTS: the name was used before. */
+ *  begin with '.'. *lsn (nullable) gets the LSN of the mark. The call asks the store whether the
+ *  name is new. LLADD_EXISTS: the name was used before. */
 LLADD_API int lladd_archive_mark(struct lladd_archive *, const char *name, lladd_lsn *lsn,
                                  struct lladd_error *);
 /** Ends the archive for good: removes the pin, so that log that is not stored may be recycled, and
@@ -255,9 +256,10 @@ LLADD_API int lladd_archive_status_get(struct lladd_archive *, struct lladd_arch
                                        struct lladd_error *);
 
 /** Stores the log of a database that no process has open, up to its end, and the pages in
- *  files/ship. The call only reads from the device. It needs no files but "control" and log/. Of
- *  the options, `thread` and `give_up_bytes` have no effect; `options` and `out` may be NULL.
- *  LLADD_LOCKED: a process has the database open. Other errors are those of lladd_archive_step. */
+ *  files/ship. The call only reads from the device. Of the other files it needs only "control" and
+ *  log/. Of the options, `thread` and `give_up_bytes` have no effect; `options` and `out` may be
+ *  NULL. LLADD_LOCKED: a process has the database open. Other errors are those of
+ *  lladd_archive_step. */
 LLADD_API int lladd_archive_push(struct lladd_device *, struct lladd_store *,
                                  const struct lladd_archive_options *options,
                                  struct lladd_archive_status *out, struct lladd_error *);
@@ -280,23 +282,24 @@ struct lladd_adopt_info {
     size_t struct_size;
     bool adopted;      /**< this call has given the database a new timeline. false: the archive was
                             not refused, for example because an earlier call has done so */
-    bool needs_backup; /**< no backup and log in the store reach the end of the timeline's log:
-                            until a backup of the database is made, it cannot be restored to that
-                            end */
+    bool needs_backup; /**< the backups and the log in the store do not reach the end of the
+                            timeline's log. The database can be restored to that end only after a
+                            new backup of it */
     uint32_t timeline; /**< of the database */
     uint32_t parent;   /**< the timeline that it has left */
-    lladd_lsn fork;    /**< where it has left it: what the parent has from here on does not belong
-                            to the timeline. 0: nothing of the parent does */
+    lladd_lsn fork;    /**< LSN where `timeline` has left `parent`: the parent's log from here on
+                            does not belong to the timeline. 0: no log of the parent belongs to the
+                            timeline */
     lladd_lsn stored;  /**< the store has the timeline's log below this LSN */
 };
-/** Takes an archive over by hand. An archive stops with LLADD_DIVERGED if another copy of the
- *  database has claimed the store, or if the store has other log; or the database has lost its
- *  file "files/ship/claim". The call gives the database, which no process has open, a new timeline
- *  in the store. The other copy goes on with the old one. The timeline's fork is where the log in
- *  the store and that of the database cease to be the same. Then the call stores the database's
- *  log, as lladd_archive_push does. A branch of a global transaction that is in doubt may have been
- *  decided in the other copy, so do not abort it because its coordinator does not know it. If the
- *  archive is not refused, the call only stores the log.
+/** Takes an archive over by hand. An archive stops with LLADD_DIVERGED in three cases: another copy
+ *  of the database has claimed the store, the store has other log, or the database has lost its
+ *  file "files/ship/claim". The call gives the database a new timeline in the store. No process may
+ *  have the database open. The other copy goes on with the old timeline. Up to the timeline's fork,
+ *  the log in the store and the log of the database are the same. Then the call stores the
+ *  database's log, as lladd_archive_push does. A branch that is in doubt may have been decided in
+ *  the other copy. So the coordinator may have no record of the branch; that is no reason to abort
+ *  it. If the archive is not refused, the call only stores the log.
  *
  *  After an error or a crash the database has its old timeline or the new one, and can be opened;
  *  the next call completes what this one has begun, with the same new timeline. Durable when the
@@ -314,9 +317,9 @@ LLADD_API int lladd_archive_adopt(struct lladd_device *, struct lladd_store *,
 struct lladd_scrub_options {
     size_t struct_size;
     uint64_t bytes_per_second; /**< limit for reading the page file; 0: as fast as possible */
-    lladd_finding_fn *finding; /**< is told each finding: LLADD_FINDING_REPAIR, what the call has
-                                    repaired; LLADD_FINDING_DAMAGE, what it could not. If it does
-                                    not return 0, the call stops and returns that value */
+    lladd_finding_fn *finding; /**< is told each finding. LLADD_FINDING_REPAIR: the call has
+                                    repaired it; LLADD_FINDING_DAMAGE: it could not. If the function
+                                    does not return 0, the call stops and returns that value */
     void *finding_ctx;
     lladd_ship_progress_fn *progress;
     void *progress_ctx;
@@ -335,8 +338,9 @@ struct lladd_scrub_info {
     bool compared;     /**< the store has a backup, so pages were compared with the archive. If
                             false, only the lost writes that the database's own log shows were
                             found */
-    lladd_lsn from;    /**< every lost write with this LSN or a higher one was looked for; of older
-                            writes only those that the page LSNs in the backup show */
+    lladd_lsn from;    /**< the scrub has looked for every lost write with this LSN or a higher one.
+                            Of older lost writes it finds only those that the page LSNs in the
+                            backup show */
 };
 /** Reads every page of the page file of the open database, past the cache, while transactions run.
  *  A damaged page is repaired as when it is fetched: from the cache, the log or the archive. Then
@@ -364,10 +368,9 @@ LLADD_API int lladd_archive_verify(struct lladd_db *db, struct lladd_device *fil
 /** Fills `bytes` (of the page size) with what was written last to a raw page (LLADD_EXTENT_RAW) of
  *  the open database, maybe by a transaction that has not ended. The bytes come from a spool, or
  *  from the newest backup. The library cannot see that a raw page is damaged. An application that
- *  finds such a page writes these bytes to it with lladd_bulk_write. (A page with a header is
- *  repaired by lladd_page_rebuild.) LLADD_NOT_FOUND, LLADD_OUT_OF_RANGE: the archive cannot give
- *  the page. LLADD_CORRUPT_BACKUP. LLADD_BAD_STATE: no database is open with this archive. Any
- *  thread. */
+ *  finds such a page writes these bytes to it with lladd_bulk_write. lladd_page_rebuild repairs a
+ *  page with a header. LLADD_NOT_FOUND, LLADD_OUT_OF_RANGE: the archive cannot give the page.
+ *  LLADD_CORRUPT_BACKUP. LLADD_BAD_STATE: no database is open with this archive. Any thread. */
 LLADD_API int lladd_page_from_archive(struct lladd_archive *, lladd_pageno, void *bytes,
                                       struct lladd_error *);
 
@@ -375,10 +378,10 @@ LLADD_API int lladd_page_from_archive(struct lladd_archive *, lladd_pageno, void
 
 /** What a target is. */
 enum lladd_target_kind {
-    LLADD_TO_BASE = 0, /**< the end of the backup; its own log is enough for that */
+    LLADD_TO_BASE = 0, /**< the end of the backup; the backup's own log is enough */
     LLADD_TO_END = 1,  /**< the end of the log that is stored */
-    LLADD_TO_LSN = 2,  /**< an LSN: all transactions with a commit record below it, and no other. An
-                            LSN inside a record counts as the record's first byte */
+    LLADD_TO_LSN = 2,  /**< an LSN: all transactions with a commit record below it, and no others.
+                            An LSN inside a record counts as the record's first byte */
     LLADD_TO_MARK = 3, /**< a named mark: all transactions that had committed when it was made */
     LLADD_TO_TIME = 4  /**< a time: all transactions that had committed at the last mark before the
                             first mark that is later than the time. So no transaction that
@@ -413,9 +416,9 @@ struct lladd_restore_options {
      *  nullable. If it does not return 0, the call stops and returns that value. */
     lladd_in_doubt_fn *in_doubt;
     void *in_doubt_ctx;
-    lladd_lsn expected; /**< that its newest objects are missing cannot be seen from a store. If the
-                             LSNs that can be restored on the target's timeline end below this one,
-                             the call is refused. 0: it is not checked */
+    lladd_lsn expected; /**< an LSN that the caller expects in the store. If the LSNs that can be
+                             restored on the target's timeline end below this LSN, the newest
+                             objects are missing, and the call is refused. 0: no check */
 };
 #define LLADD_RESTORE_OPTIONS_INIT_SIZE sizeof(struct lladd_restore_options)
 #define LLADD_RESTORE_OPTIONS_INIT LLADD_SIZED_INIT(lladd_restore_options)
@@ -426,9 +429,9 @@ struct lladd_restore_options {
  *  target. The device checks what it reads: for a damaged object `pread` returns -EBADMSG, and
  *  lladd_store_device_error has the error. Close it with lladd_store_device_close, before the
  *  store. LLADD_NOT_FOUND: the store has no such backup. LLADD_OUT_OF_RANGE: the target cannot be
- *  restored, and the message has the LSNs that can; or options.expected is not reached, and the
- *  message has this LSN and the one that is. LLADD_FOREIGN_FILE: an archived segment belongs to
- *  another database. */
+ *  restored, and the message has the LSNs that can be restored; or the store does not reach
+ *  options.expected, and the message has this LSN and the LSN that the store reaches.
+ *  LLADD_FOREIGN_FILE: an archived segment belongs to another database. */
 LLADD_API int lladd_store_device(struct lladd_store *, const struct lladd_restore_options *,
                                  struct lladd_device **out, struct lladd_error *);
 /** Describes the backup that the device shows; `end` and `timeline` are those of the target. Fills
@@ -457,9 +460,9 @@ struct lladd_archive_item {
 };
 /** If it does not return 0, lladd_archive_each stops and returns that value. */
 typedef int lladd_archive_fn(void *ctx, const struct lladd_archive_item *);
-/** Calls `fn` for what the store has besides its backups (lladd_backup_each): for each timeline, by
- *  number, the timeline, then its ranges, gaps and marks. Reads the first header of each segment.
- *  `allocator` may be NULL. LLADD_NOT_FOUND: the store is empty. */
+/** Calls `fn` for what the store has besides its backups (lladd_backup_each). Timelines come by
+ *  number; after each timeline come its ranges, gaps and marks. Reads the first header of each
+ *  segment. `allocator` may be NULL. LLADD_NOT_FOUND: the store is empty. */
 LLADD_API int lladd_archive_each(struct lladd_store *, const struct lladd_allocator *allocator,
                                  lladd_archive_fn *, void *ctx, struct lladd_error *);
 
@@ -468,10 +471,10 @@ LLADD_API int lladd_archive_each(struct lladd_store *, const struct lladd_alloca
  *  has the transactions that had committed below the target, and those that were prepared are in
  *  doubt. The copy gets a timeline of its own, which is recorded in the store. So log that the
  *  original database writes later is never taken for log of the copy. The restore reads and checks
- *  every object, and writes "control" last. So after an error or a crash lladd_open refuses the
- *  directory, and the restore can be repeated. `info` (nullable) gets what lladd_store_device_info
- *  returns. Errors are those of lladd_store_device, and LLADD_EXISTS: `empty` has files;
- *  LLADD_LOCKED: a process uses `empty`. */
+ *  every object that it needs, and writes "control" last. So after an error or a crash lladd_open
+ *  refuses the directory, and the restore can be repeated. `info` (nullable) gets what
+ *  lladd_store_device_info returns. Errors are those of lladd_store_device, and LLADD_EXISTS:
+ *  `empty` has files; LLADD_LOCKED: a process uses `empty`. */
 LLADD_API int lladd_restore(struct lladd_store *, const struct lladd_restore_options *,
                             struct lladd_device *empty, struct lladd_backup_info *info,
                             struct lladd_error *);
@@ -540,14 +543,15 @@ LLADD_API int lladd_archive_check(struct lladd_store *, const struct lladd_check
 
 /* ---- expiry --------------------------------------------------------------------------------- */
 
-/** What lladd_archive_expire keeps: at least one of `backups` and `since_us` is set. With both, a
- *  backup is kept if either of them keeps it. Initialise with LLADD_KEEP_INIT. */
+/** What lladd_archive_expire keeps: at least one of `backups` and `since_us` is set. If both are
+ *  set, a backup is kept if at least one of them keeps it. Initialise with LLADD_KEEP_INIT. */
 struct lladd_keep {
     size_t struct_size;
     uint64_t backups; /**< keep this number of backups, those that ended last; 0: see `since_us` */
     int64_t since_us; /**< keep what a restore to this time or a later one needs: the backups that
-                           have ended since, and for each of their timelines the last one that had
-                           ended before. Wall clock, microseconds since 1970; 0: see backups */
+                           have ended since, and for each of their timelines the last backup that
+                           had ended before this time. Wall clock, microseconds since 1970; 0: see
+                           backups */
     bool dry_run;     /**< deletes nothing */
     const struct lladd_allocator *allocator; /**< NULL: malloc */
     const struct lladd_environment *world;   /**< NULL: clock of the system */
@@ -568,8 +572,8 @@ struct lladd_expire_info {
  *  kept are:
  *  - the backup that ended last;
  *  - the log that an unfinished backup needs, if that backup began less than seven days ago;
- *  - the last backup with which an archived timeline can be restored, until a backup of that
- *    timeline, or of one that left it, is kept;
+ *  - the last backup with which an archived timeline can be restored, until a kept backup is of
+ *    that timeline or of a timeline that left it;
  *  - the last whole segment of each timeline, after which the archive goes on.
  *
  *  The manifest of a backup is deleted before the objects that it names. The log is deleted last,
@@ -593,7 +597,7 @@ struct lladd_roll_options {
     size_t struct_size;
     const char *base;          /**< name of the backup to begin with; NULL: as for a restore to
                                     LLADD_TO_END */
-    uint32_t timeline;         /**< timeline of the log's end; 0: that of the last backup */
+    uint32_t timeline;         /**< timeline of the log's end; 0: the timeline of the last backup */
     const char *label;         /**< label of the new backup, as in lladd_backup_options */
     uint64_t bytes_per_second; /**< limit for reading pages and log; 0: no limit */
     lladd_ship_progress_fn *progress;
@@ -613,8 +617,8 @@ struct lladd_roll_options {
 /** Makes a new backup out of the last one and the archived log above it, without the database. A
  *  restore from the new backup gives the same database as a restore from the old one to the end of
  *  that log, and needs less log. Log that is archived later can follow either backup. Transactions
- *  that are open or prepared at the end of the log are still open or prepared in the new backup,
- *  and may commit in later log. The call opens the database in memory, so it also proves that the
+ *  that are open or prepared at the end of the log are open or prepared in the new backup, too, and
+ *  may commit in later log. The call opens the database in memory, so it also proves that the
  *  old backup and the log can be restored. If the archive has no log above the last backup, and
  *  this backup is of the wanted timeline, nothing is made, and *info describes the last backup. A
  *  call that fails deletes what it has stored, as lladd_backup does; the old backup and the log are

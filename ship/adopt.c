@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Gives a database a new timeline, so that it can archive into a store that another copy of it has
- * claimed. The log of the old timeline below the fork is common to both copies (same_log.c), and
- * stays a part of the new one.
+/* Gives a database a new timeline, so that the database can archive into a store that another copy
+ * of the database has claimed. The log of the old timeline below the fork is common to both copies
+ * (same_log.c), and stays a part of the new timeline.
  *
  * The order makes every crash harmless. First the note "files/ship/adopt" gets the new number and
- * the text of the object "history"; then the store gets that object, and the block in "control" is
- * replaced. Until then the database is on its old timeline, and the next call goes on with the same
- * number and text. Afterwards the database is on the new timeline, on which no other copy has a
- * claim. The log is stored last, as by lladd_archive_push, which can be repeated.
+ * the text of the object "history". Then the store gets that object, and then the block in
+ * "control" is replaced. Until the block is replaced, the database is on its old timeline, and the
+ * next call goes on with the same number and text. Afterwards the database is on the new timeline,
+ * on which no other copy has a claim. The log is stored last, as lladd_archive_push stores it. This
+ * part can be repeated.
  *
- * The block is written as that of a database that was not closed cleanly. So the log goes on in a
+ * The new block says that the database was not closed cleanly. So the log goes on in a
  * new segment, with the incarnation of the new timeline: otherwise both copies of a database that
  * was closed cleanly would go on in the same segment with the same incarnation. */
 #include "ship/archive_private.h"
@@ -31,8 +32,8 @@ struct adopt {
     struct lladd_adopt_options opt;
     struct ll_ship_mem mem;
     struct lladd_archive *a;
-    uint32_t timeline;       /* the new one */
-    struct ll_ship_buf text; /* its history */
+    uint32_t timeline;       /* the new timeline */
+    struct ll_ship_buf text; /* the text of its history */
     bool adopted;
     struct lladd_error *err;
 };
@@ -59,7 +60,7 @@ static int read_file(struct adopt *d, unsigned char bytes[NOTE_MOST], size_t *le
     return io(d, got < 0 ? (int)got : rc, "read", NOTE);
 }
 
-/* Is the text the history of a timeline that leaves the one on which the database is, and does the
+/* Is the text the history of a timeline that leaves the database's own timeline, and does the
  * database's log reach the fork? An older copy of the files may have the note, too. */
 static bool leaves(const struct adopt *d, const void *text, size_t len)
 {
@@ -70,8 +71,8 @@ static bool leaves(const struct adopt *d, const void *text, size_t len)
            parent == d->a->timeline && fork <= d->a->closed_end;
 }
 
-/* *noted: an earlier call has chosen number and text. A note of an earlier adoption does not
- * count, nor does a damaged one: the text that it had is in the store, or it is not needed. */
+/* *noted: an earlier call has chosen number and text. A note of an earlier adoption does not count.
+ * A damaged note does not count either: its text is in the store, or is not needed. */
 static int read_note(struct adopt *d, bool *noted)
 {
     unsigned char bytes[NOTE_MOST];
@@ -129,7 +130,7 @@ static int take_number(struct adopt *d, bool noted)
 
 /* ---- control -------------------------------------------------------------------------------- */
 
-/* Writes the copy of the block first that is not the newest one, so a valid copy stays. */
+/* First writes the copy of the block that is not the newest copy, so a valid copy stays. */
 static int write_copies(struct adopt *d, struct lladd_file *file,
                         unsigned char control[LL_SHIP_CONTROL])
 {
@@ -191,7 +192,7 @@ static int take_over(struct adopt *d, struct lladd_inspect *view)
         rc = ll_ship_history(&d->text, d->a->timeline, fork, "adopted", d->opt.world, d->err);
     if (!rc)
         rc = take_number(d, noted);
-    if (!rc) /* it is of the old timeline, and may be damaged */
+    if (!rc) /* the claim is of the old timeline, and may be damaged */
         rc = ll_ship_claim_forget(d->dev, d->err);
     if (!rc)
         rc = write_control(d);
@@ -199,8 +200,8 @@ static int take_over(struct adopt *d, struct lladd_inspect *view)
     return rc;
 }
 
-/* *refused: the archive of the database cannot go on in the store, because it is of another
- * copy. */
+/* *refused: the archive of the database cannot go on in the store, because the store's archive is
+ * of another copy. */
 static int is_refused(struct adopt *d, bool *refused)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -329,7 +330,7 @@ static int describe(struct adopt *d, struct lladd_adopt_info *out)
     return rc;
 }
 
-/* Also an archive that is not refused when it begins may find a name taken. */
+/* An archive that is not refused when it begins may find later that a name is taken. */
 static int adopt_and_push(struct adopt *d, struct lladd_archive_status *s)
 {
     struct lladd_archive_options o = LLADD_ARCHIVE_OPTIONS_INIT;

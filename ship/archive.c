@@ -174,8 +174,8 @@ static void on_detach(void *ctx, struct lladd_db *db, void *state)
     ll_ship_spool_close(spool);
 }
 
-/* A transaction that has a spool goes on with it, also after the archive was detached: a spool must
- * have all pages that its transaction writes in bulk. */
+/* A transaction that has a spool goes on writing to the spool, even after the archive was detached.
+ * A spool must have all pages that its transaction writes in bulk. */
 static int on_bulk_written(void *ctx, struct lladd_db *db, void *state, struct lladd_txn *txn,
                            lladd_lsn barrier, lladd_pageno first, uint64_t n, bool typed,
                            const void *bytes)

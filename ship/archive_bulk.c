@@ -38,8 +38,8 @@ static int look_at_part(struct lladd_archive *a, uint64_t txn, uint32_t part, bo
     return 0;
 }
 
-/* For a spool without files, which an earlier run may have stored. A transaction that began before
- * the timeline's fork belongs to the origin: its spool is not missing here. */
+/* Call it for a spool without files. An earlier run may have stored this spool. A transaction that
+ * began before the timeline's fork belongs to the origin: its spool is not missing here. */
 static int look_in_store(struct lladd_archive *a, uint64_t txn, bool *missing,
                          struct lladd_error *err)
 {

@@ -38,11 +38,11 @@ struct lladd_archive {
     uint32_t timeline, page_size;
     struct ll_ship_claim claim;
     uint64_t done;  /* the store has all log below, in whole segments; log is kept from here on */
-    uint64_t pos;   /* the store has all log below: `done`, or above if it has pieces of the segment
-                       at `done` */
+    uint64_t pos;   /* the store has all log below. `pos` is `done`, or higher if the store has
+                       pieces of the segment at `done` */
     uint64_t start; /* the first record that begins at or after `done` */
-    uint64_t seen;  /* all records below were checked when pieces were stored */
-    struct ll_ship_buf open; /* as in the index of the segment before `done` */
+    uint64_t seen;  /* all records below this LSN were checked when pieces were stored */
+    struct ll_ship_buf open; /* as `open` in the index of the segment before `done` */
     struct ll_ship_buf bytes, after, object, scratch;
     uint64_t fork;              /* the timeline begins at this LSN; transactions that began below
                                  * it belong to its origin */
@@ -50,8 +50,8 @@ struct lladd_archive {
                                      after `done`, of which the store has the spool */
     /* uint64_t: transactions with a spool, and with such a record in the next piece */
     struct ll_ship_buf seen_bulk;
-    /* The end of the durable log after the last time mark was logged; when that was; when the last
-     * piece was stored. */
+    /* The end of the durable log after the last time mark was logged; the time of that mark; the
+     * time at which the last piece was stored. */
     uint64_t mark_end, marked_ns, piece_ns;
     /* Guards what follows; never held during a call that may wait. */
     struct lladd_mutex state;
@@ -83,7 +83,7 @@ int ll_ship_page(struct lladd_archive *, struct lladd_db *, lladd_pageno, lladd_
 
 /* The end of the durable log. */
 uint64_t ll_ship_archive_end(const struct lladd_archive *);
-/* Stores the next object. `all`: also a piece that is not due yet. */
+/* Stores the next object. `all`: stores even a piece that is not due yet. */
 int ll_ship_archive_step(struct lladd_archive *, bool all, bool *more, struct lladd_error *);
 /* Reads uuid, page size and timeline from the control block. */
 int ll_ship_archive_identify(struct lladd_archive *, struct lladd_error *);
@@ -110,8 +110,8 @@ int ll_ship_bulk_resume(struct lladd_archive *, struct lladd_error *);
  * that were rolled back. Call it before the index is put. A missing spool is noted as a gap. */
 int ll_ship_bulk_segment(struct lladd_archive *, const struct ll_ship_index *,
                          struct lladd_error *);
-/* Callback for a walk over the log of a piece; ctx: the archive. Notes the transactions with a
- * spool that commit or prepare in the piece. */
+/* Callback for a walk over the log of a piece; ctx: the archive. Notes the transactions that have a
+ * spool and that commit or prepare in the piece. */
 int ll_ship_bulk_see(void *ctx, const struct ll_ship_record *, struct lladd_error *);
 /* Stores the spools of these transactions. */
 int ll_ship_bulk_piece(struct lladd_archive *, struct lladd_error *);
@@ -121,22 +121,23 @@ int ll_ship_bulk_drop(struct lladd_archive *, uint64_t below, struct lladd_error
 /* ---- archive_push.c ------------------------------------------------------------------------- */
 
 struct lladd_inspect;
-/* Takes a view of a database that no process has open, and sets where its log ends, as recovery
- * would find it, and where it begins. `held`: the caller has the lock of the database.
+/* Takes a view of a database that no process has open. Sets where the log begins, and where
+ * recovery would find the end of the log. `held`: the caller has the lock of the database.
  * LLADD_LOCKED; LLADD_CORRUPT_LOG: the log is damaged. Close the view. */
 int ll_ship_archive_look(struct lladd_archive *, bool held, struct lladd_inspect **out,
                          struct lladd_error *);
 
 /* ---- same_log.c ----------------------------------------------------------------------------- */
 
-/* Finds the LSN below which the log of the archive's timeline in the store is the log of the
- * database, and its spools are what the database has written in bulk. 0: there is no such log. */
+/* Finds the LSN up to which two things hold: the store's log of the archive's timeline is the log
+ * of the database, and the store's spools have what the database has written in bulk. 0: there is
+ * no such log. */
 int ll_ship_same_log(struct lladd_archive *, struct lladd_inspect *, uint64_t *out,
                      struct lladd_error *);
 
 /* ---- archive_resume.c ----------------------------------------------------------------------- */
 
-/* Finds what the store has already. `end`: of the durable log. */
+/* Finds what the store has already. `end`: the end of the durable log. */
 int ll_ship_archive_resume(struct lladd_archive *, uint64_t end, struct lladd_error *);
 /* Lets the archive go on at the segment that begins at `first`, as if no log preceded it. */
 int ll_ship_archive_place(struct lladd_archive *, uint64_t first, struct lladd_error *);

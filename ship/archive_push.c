@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Stores the log of a database that no process has open, for example when its other files are lost.
- * Reads the database and changes nothing in it: puts no claim, and moves no pin. */
+ * Only reads the database: the call puts no claim, and moves no pin. */
 #include "ship/archive_private.h"
 
 #include <lladd/inspect.h>

@@ -56,7 +56,7 @@ void ll_ship_archive_gap(struct lladd_archive *a, uint64_t from, uint64_t to)
     lladd_mutex_unlock(&a->state);
 }
 
-/* Finds the first record at or after `first` with a log cursor. */
+/* Uses a log cursor to find the first record at or after `first`. */
 static int first_record(struct lladd_archive *a, uint64_t first, uint64_t *out,
                         struct lladd_error *err)
 {
@@ -111,7 +111,7 @@ int ll_ship_archive_place(struct lladd_archive *a, uint64_t first, struct lladd_
     return 0;
 }
 
-/* The lowest segment of the log that is needed from `from` on. */
+/* The lowest segment that is needed to read the log from `from` on. */
 static int lowest(struct lladd_archive *a, uint64_t from, uint64_t end, struct ll_ship_segment *out,
                   struct lladd_error *err)
 {
@@ -144,7 +144,7 @@ static int compare(struct lladd_archive *a, const char *name, const struct ll_sh
 struct pieces {
     struct lladd_archive *a;
     uint64_t first, from;
-    uint64_t end; /* of the piece that begins at `from`; 0: none does */
+    uint64_t end; /* the end of the piece that begins at `from`; 0: no piece does */
 };
 
 static int see_piece(void *ctx, const char *name, uint64_t size)
@@ -251,7 +251,7 @@ int ll_ship_archive_resume(struct lladd_archive *a, uint64_t end, struct lladd_e
         rc = ll_ship_index_read(a->store, a->mem, a->timeline, lladd_lsn_of(last), &ix, err);
         if (rc == LLADD_NOT_FOUND || rc == LLADD_CORRUPT_BACKUP) {
             /* A crash may have come between the puts of a segment and of its index. Then the log
-             * still has the segment, and the segment is stored again, with its index. */
+             * has the segment, and the segment is stored again, with its index. */
             rc = in_log(a, last, &there, err);
             if (!rc && there) {
                 firsts.len -= sizeof last;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A step of the archive. It stores the lowest segment of the log that is not stored, if that
- * segment is complete; otherwise a piece of it. All records are decoded before they are stored, so
- * that damage is never stored. The order of a segment's objects is
+/* A step of the archive. It stores the lowest segment that the store lacks, if that segment is
+ * complete. Otherwise it stores a piece of that segment. All records are decoded before they are
+ * stored, so that damage is never stored. The order of a segment's objects is
  *
  *     t<timeline>/bulk/...             the spools of transactions with a commit or prepare record
  *                                      in the segment
@@ -59,8 +59,8 @@ int ll_ship_archive_begin(struct lladd_archive *a, struct lladd_error *err)
     if (a->begun)
         return 0;
     int rc = ll_ship_archive_identify(a, err);
-    /* The pin is set before the store is used: it keeps the log while the store cannot be reached,
-     * even if the process ends meanwhile. */
+    /* The pin is set before the store is used. The pin keeps the log as long as the store cannot be
+     * reached, even if the process ends meanwhile. */
     if (!rc && !a->pinned)
         ll_ship_archive_keep(a);
     if (!rc)
@@ -99,7 +99,7 @@ int ll_ship_archive_note(struct lladd_archive *a, const char *name, lladd_lsn en
     if (rc) {
         if (err)
             *err = *lladd_txn_error(txn);
-        (void)lladd_abort(txn); /* there is nothing to undo */
+        (void)lladd_abort(txn); /* the transaction has changed no page */
         return rc;
     }
     rc = lladd_commit(txn);
@@ -143,8 +143,8 @@ int ll_ship_archive_put(struct lladd_archive *a, const char *name, const struct 
     return rc;
 }
 
-/* Reads `len` bytes of payload from `lsn` on, from segments number n - 1 down to 0 of the list,
- * which has the highest segment first. */
+/* Reads `len` bytes of payload from `lsn` on. The list has the highest segment first, so the
+ * segments are read from number n - 1 down to 0. */
 static int read_after(struct lladd_archive *a, const struct ll_ship_segment *list, size_t n,
                       uint64_t lsn, uint64_t len, struct lladd_error *err)
 {
@@ -243,8 +243,8 @@ static int remove_parts(struct lladd_archive *a, uint64_t first, struct lladd_er
     return rc;
 }
 
-/* An index may be there from an earlier attempt, or from another version of the library. It says
- * nothing that the segment does not say, so it is replaced. */
+/* The store may have an index from an earlier attempt, or from another version of the library. The
+ * index is derived from the segment alone, so it is replaced. */
 static int put_index(struct lladd_archive *a, const struct ll_ship_index *ix,
                      struct lladd_error *err)
 {

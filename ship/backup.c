@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A backup of an open database. What is copied, and in which order:
+/* A backup of an open database. The steps, in this order:
  *
  *   1. take a hold at the oldest LSN, so that no log is recycled; then take a checkpoint
  *   2. read the control block; then find `from`, the oldest LSN that is needed by redo from this
  *      control block, by a transaction, by a class or by a pin. Raise the hold to `from`
- *   3. copy all pages, with plain reads, while transactions change and write them
+ *   3. copy all pages, with plain reads; meanwhile transactions change and write the pages
  *   4. choose E: an LSN above the page LSN of every copied page, up to which the log is durable
  *   5. copy again the pages that were written in bulk by certain transactions: those with a commit
  *      or prepare record that was logged after step 3 began and is below E. Step 3 may have copied
  *      these pages before they were written, and the log does not have their contents. If one of
  *      these pages has been written in bulk again meanwhile, or has a page LSN that is not below E,
- *      raise E, and repeat this step for the transactions with such a record between the two values
- *      of E
+ *      raise E, and repeat this step for the transactions with a commit or prepare record between
+ *      the two values of E
  *   6. copy the log from `from` to E; then put the manifest
  *
- * Recovery from the copy is recovery from a crash at E: each page is between its state at the
- * checkpoint and its state at E, no page is newer than the log, and the control block, which was
- * read first, says where redo starts. */
+ * Recovery from the copy is recovery from a crash at E. Each page is between its state at the
+ * checkpoint and its state at E. No page is newer than the log. The control block, which was read
+ * first, says where redo starts. */
 #include "ship/backup_private.h"
 
 #include <errno.h>
@@ -267,8 +267,9 @@ static int collect(void *ctx, const char *name, uint64_t size)
     return ll_ship_append(names, name, strlen(name) + 1, NULL);
 }
 
-/* The manifest may exist, if only the reply to its put was lost. It is deleted first, and if that
- * fails, all other objects stay. So no manifest names objects that were deleted. */
+/* The manifest may exist: perhaps only the reply to its put was lost. The manifest is deleted
+ * first. If its deletion fails, all other objects stay. So no manifest names objects that were
+ * deleted. */
 void ll_ship_backup_take_back(struct ll_ship_backup *b)
 {
     char prefix[LL_SHIP_NAME_MAX], manifest[LL_SHIP_NAME_MAX];

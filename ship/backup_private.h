@@ -7,7 +7,7 @@
 
 struct ll_ship_range {
     uint64_t first, n;
-    uint64_t lsn; /* of the redo barrier */
+    uint64_t lsn; /* LSN of the redo barrier */
 };
 
 /* A transaction that has redo barriers and has not ended, as far as the log was read. */
@@ -29,10 +29,10 @@ struct ll_ship_backup {
     const char *what; /* for `progress` */
     /* pages */
     struct lladd_file *pages;
-    unsigned char *chunk;  /* pages as read */
+    unsigned char *chunk;  /* bytes of pages as the file has them */
     unsigned char *packed; /* a frame */
     void *lz4;
-    struct ll_ship_buf object;  /* of frames that are not stored yet */
+    struct ll_ship_buf object;  /* frames that are not stored yet */
     struct ll_ship_buf index;   /* entries of frames */
     struct ll_ship_buf entries; /* entries of the pages in the frames */
     uint64_t newest;            /* the highest page LSN that was copied since it was reset */
@@ -60,14 +60,13 @@ int ll_ship_backup_room(struct ll_ship_backup *);
 int ll_ship_backup_start(struct ll_ship_backup *, const unsigned char control[LL_SHIP_CONTROL]);
 /* Puts the manifest. */
 int ll_ship_backup_finish(struct ll_ship_backup *);
-/* After an error: deletes the objects that were stored, as far as the store allows. */
+/* Call it after an error. Deletes the objects that were stored, as far as the store allows. */
 void ll_ship_backup_take_back(struct ll_ship_backup *);
 
-/* Reads n pages. What is beyond the end of the file reads as zeros: such a page was never
- * written. */
+/* Reads n pages. A page beyond the end of the file was never written, and reads as zeros. */
 int ll_ship_read_pages(struct ll_ship_backup *, uint64_t first, uint64_t n, unsigned char *out);
-/* Reads a page with a wrong checksum again. If the checksum stays wrong and the page is in use,
- * copy_damage.c finds out why. A page that is still wrong after its repair is appended to
+/* Reads again a page that had a wrong checksum. If the checksum stays wrong and the page is in use,
+ * copy_damage.c finds out why. A page with a wrong checksum after its repair is appended to
  * `damaged`, unless it was freed and so belongs to no structure. */
 int ll_ship_look_closer(struct ll_ship_backup *, uint64_t number, unsigned char *page);
 /* Copies pages [first, first+n). */
@@ -76,13 +75,14 @@ int ll_ship_copy_pages(struct ll_ship_backup *, uint64_t first, uint64_t n);
 int ll_ship_suspect(struct ll_ship_backup *, uint64_t page);
 /* Reads the suspects again, after a checkpoint that began when `durable` was the durable LSN. Drops
  * the pages that are not in use any more. Also drops the pages that are whole now, and calls fn for
- * each: the right bytes were only in the cache, or the page's owner has written them since. If the
- * owner of a page commits above `durable`, ll_ship_repair_pages does not take the page for
+ * each of them: the right bytes were only in the cache, or the page's owner has written them since.
+ * If the owner of a page commits above `durable`, ll_ship_repair_pages does not take the page for
  * damaged. */
 typedef int ll_ship_whole_fn(void *ctx, uint64_t page, const unsigned char *bytes);
 int ll_ship_recheck(struct ll_ship_backup *, uint64_t durable, ll_ship_whole_fn *, void *ctx);
 /* Finds the damaged pages among the suspects, by the log from m.info.from on, and repairs them.
- * Then calls fn for each damaged page; fn reads the page again, which may still be damaged. */
+ * Then calls fn for each damaged page. fn reads the page again, because the repair may have
+ * failed. */
 typedef int ll_ship_repaired_fn(struct ll_ship_backup *, void *ctx, uint64_t page);
 int ll_ship_repair_pages(struct ll_ship_backup *, ll_ship_repaired_fn *, void *ctx);
 /* Stores the last object of pages, and the index. */
@@ -93,8 +93,8 @@ int ll_ship_put_index(struct ll_ship_backup *);
 /* Reads the log from read_to to `to`, which must be durable. A transaction that commits or prepares
  * at or after `since` adds the ranges that it has written in bulk to `again`. */
 int ll_ship_read_log(struct ll_ship_backup *, uint64_t to, uint64_t since);
-/* Is there a redo barrier for a page of `ranges` in the log [from, to)? Reads no further than
- * needed. */
+/* Does the log [from, to) have a redo barrier for a page of `ranges`? Stops at the first such
+ * barrier. */
 int ll_ship_overlaps(struct ll_ship_backup *, const struct ll_ship_buf *ranges, uint64_t from,
                      uint64_t to, bool *out);
 /* Copies the segments with the LSNs from info.from to info.end. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* "pages.idx" of a backup has two parts: where the frames are; and, for each page in the frames, an
- * entry with its page LSN and the CRC of its bytes. With these entries a scrub need not read the
- * pages themselves. The manifest has a CRC of each part, since a reader of pages needs only the
- * first part.
+/* "pages.idx" of a backup has two parts. The first part says where the frames are. The second part
+ * has an entry for each page in the frames: its page LSN and the CRC of its bytes. With these
+ * entries a scrub need not read the pages themselves. The manifest has a CRC of each part, because
+ * a reader of pages needs only the first part.
  *
  * With a manifest of version 1 there are no entries of pages. Then the pages are read. */
 #include "ship/ship_private.h"
@@ -63,7 +63,7 @@ struct reading {
     struct lladd_store *store;
     const struct ll_ship_manifest *m;
     struct ll_ship_buf window;
-    uint64_t at; /* bytes of the entries that were read into windows */
+    uint64_t at; /* number of bytes of entries that were read so far */
     size_t used; /* bytes of the window */
     uint32_t crc;
     struct lladd_error *err;

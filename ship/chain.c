@@ -3,11 +3,11 @@
  * timelines.
  *
  * A segment says in `cut` where the log before it ends: at the end of another segment, or inside
- * one. So a chain is followed downwards, from a target to the end of a backup. If no object has the
- * bytes before a cut, the archive has a gap.
+ * another segment. So a chain is followed downwards, from a target to the end of a backup. If no
+ * object has the bytes before a cut, the archive has a gap.
  *
- * A timeline begins at the LSN at which a restore has cut its parent. Log that the parent has from
- * there on does not belong to the timeline, even if it lies in the same segment. */
+ * A timeline begins at the LSN at which a restore has cut its parent. The parent's log from this
+ * LSN on does not belong to the timeline, even if it lies in the same segment. */
 #include "ship/image_private.h"
 
 #include <lladd/bytes.h>
@@ -92,7 +92,8 @@ static int compare(uint64_t a, uint64_t b)
     return a < b ? -1 : a > b;
 }
 
-/* By first LSN, timeline and source; parts by their begin, the longest first. */
+/* Orders by first LSN, timeline and source. Orders parts by their begin; of parts with the same
+ * begin the longest comes first. */
 static int by_first(const void *a, const void *b)
 {
     const struct ll_ship_stored *x = a, *y = b;
@@ -331,11 +332,12 @@ static int add_source(struct ll_ship_past *a, struct ll_ship_image *im, struct g
 /* What was found for an LSN. */
 struct found {
     bool there;   /* the image's last segment has the byte below the LSN */
-    uint64_t top; /* of the timeline that has it */
+    uint64_t top; /* `top` of the timeline that has this byte */
 };
 
-/* Adds to the image the segment of the group that has the byte below `lsn`. A damaged copy is
- * passed over if there is another. *any: the group has the segment, but maybe not up to `lsn`. */
+/* Looks in the group for the segment that has the byte below `lsn`, and adds it to the image. A
+ * damaged copy is passed over if there is another copy. *any: the group has the segment, but maybe
+ * not up to `lsn`. */
 static int add_group(struct ll_ship_past *a, const struct ll_ship_buf *steps, struct group g,
                      uint64_t lsn, struct ll_ship_image *im, struct found *out, bool *any,
                      struct lladd_error *err)
@@ -382,8 +384,8 @@ static int add_below(struct ll_ship_past *a, const struct ll_ship_buf *steps, ui
     return rc;
 }
 
-/* Reads the cut of the lowest segment of the path that begins at `lsn` or above. If this segment is
- * damaged, *there is false. */
+/* Reads the cut of a segment of the path: the lowest one that begins at `lsn` or above. If this
+ * segment is damaged, *there is false. */
 static int cut_above(struct ll_ship_past *a, const struct ll_ship_buf *steps, uint64_t lsn,
                      struct ll_ship_image_segment *out, bool *there, struct lladd_error *err)
 {
@@ -521,7 +523,7 @@ int ll_ship_past_top(struct ll_ship_past *a, const struct ll_ship_buf *steps, ui
         *out = *out < have ? have : *out;
         ll_ship_image_drop(&im);
     }
-    /* Without its first piece nothing of the segment can be used: the log ends above a gap. */
+    /* Without its first piece the segment cannot be used: the log ends above a gap. */
     for (i = g.from; i < g.to && !any && !rc; i++)
         if (stored_at(a, i)->timeline == timeline && stored_at(a, i)->end > *out)
             *out = stored_at(a, i)->end;

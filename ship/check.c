@@ -110,7 +110,7 @@ static int see_base(void *ctx, const char *name, uint64_t size)
     return ll_ship_append(&l->bases, base, sizeof base, l->c->err);
 }
 
-/* Reads the manifest, and keeps it if it is wanted, or the newest so far. */
+/* Reads the manifest. Keeps it if its backup is the wanted one, or the newest so far. */
 static int try_base(struct ll_ship_check *c, const char *base)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -137,7 +137,7 @@ static int try_base(struct ll_ship_check *c, const char *base)
                 : 0;
 }
 
-/* Reads all manifests: without a name, a restore needs all of them. */
+/* Reads all manifests. A restore that names no backup needs all of them. */
 static int find_base(struct ll_ship_check *c)
 {
     struct listing l = {c, {.mem = c->mem}};
@@ -154,8 +154,8 @@ static int find_base(struct ll_ship_check *c)
 
 /* ---- restored in memory --------------------------------------------------------------------- */
 
-/* Reports the first error of the store or, if there was none, that of the restored database. The
- * database may have gone on after an error of the store. */
+/* Reports the first error of the store. If the store had no error, reports the error of the
+ * restored database. The database may have gone on after an error of the store. */
 static int blame(struct ll_ship_check *c, struct lladd_error *why)
 {
     (void)lladd_store_device_error(c->shown, why); /* leaves `why` if the store had no error */
@@ -201,7 +201,7 @@ static int recover(struct ll_ship_check *c, const struct lladd_options *options,
     return rc;
 }
 
-/* Finds the object with the log at the LSN. False: recovery has written this log. */
+/* Finds the object that has the log at the LSN. False: recovery has written this log. */
 static bool object_of(const struct ll_ship_image *log, uint64_t lsn, char out[LL_SHIP_NAME_MAX])
 {
     for (size_t i = 0; i < ll_ship_image_segments(log); i++) {
@@ -214,8 +214,8 @@ static bool object_of(const struct ll_ship_image *log, uint64_t lsn, char out[LL
     return false;
 }
 
-/* If the store has failed, the finding is a consequence, and is not told. Damage in log that is
- * older than what the restore needs shows only here. */
+/* If the store has failed, the finding is a consequence of that failure, and is not told. Damage in
+ * log that is older than what the restore needs shows only here. */
 static int see_finding(void *ctx, const struct lladd_finding *f)
 {
     struct ll_ship_check *c = ctx;
@@ -251,8 +251,8 @@ static int verify(struct ll_ship_check *c, const struct lladd_options *options)
     return c->stopped ? rc : blame(c, &why);
 }
 
-/* The device shows another timeline, as that of a restored copy. So the pin of the origin's archive
- * does not count, which may keep log that is older than what the backup has. */
+/* The device shows another timeline, as a restored copy does. So the pin of the origin's archive
+ * does not count. That pin may keep older log than the backup has. */
 static int prove(struct ll_ship_check *c)
 {
     struct lladd_backup_info info = {.struct_size = sizeof info};

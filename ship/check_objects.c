@@ -2,11 +2,11 @@
 /* Reads the objects that the restore of a backup needs, one by one, and names each that is damaged
  * or missing.
  *
- * Of the archive these are the objects on the path of the backup's timeline with log above the
- * backup's end. First the header and the size of each object are checked. Then the records up to
- * the first gap are read; after a damaged record the reading goes on at the next object. The commit
- * and prepare records say which spools there must be. A missing object is noticed by the log above
- * it, or by its index. */
+ * Of the archive a restore needs the objects that are on the path of the backup's timeline and have
+ * log above the backup's end. First the header and the size of each object are checked. Then the
+ * records up to the first gap are read; after a damaged record the reading goes on at the next
+ * object. The commit and prepare records say which spools there must be. A missing object is
+ * noticed by the log above it, or by its index. */
 #include "ship/check_private.h"
 
 #include <inttypes.h>
@@ -115,7 +115,7 @@ static int blame(struct archive *a, const char *object)
     return rc;
 }
 
-/* The LSN below which the timeline's log is on the path; 0: none of it is. */
+/* The LSN below which the timeline's log is on the path; 0: no log of the timeline is. */
 static uint64_t top_of(const struct archive *a, uint32_t timeline)
 {
     const struct ll_ship_step *step = (const void *)a->steps.data;
@@ -341,8 +341,8 @@ static int check_index_alone(struct archive *a, const struct ll_ship_step *step,
     return needed ? missing(a->c, segment) : 0;
 }
 
-/* Is this the last whole segment of its timeline? Its index may be missing, since the archive puts
- * an index a moment after the segment. */
+/* Is this the last whole segment of its timeline? Its index may be missing, because the archive
+ * puts an index a moment after the segment. */
 static bool is_newest(const struct archive *a, const struct ll_ship_stored *s)
 {
     for (size_t i = 0; i < stored_n(a); i++)
@@ -386,7 +386,7 @@ static int check_small(struct archive *a)
 
 /* ---- the log -------------------------------------------------------------------------------- */
 
-/* Tells the gap after which the archive has log that the restore cannot reach. */
+/* Tells the gap, after which the archive has log. The restore cannot reach that log. */
 static int check_gap(struct archive *a)
 {
     char name[LL_SHIP_NAME_MAX];
@@ -516,7 +516,7 @@ int ll_ship_check_archive(struct ll_ship_check *c)
     struct archive a = {.c = c, .why = LLADD_ERROR_INIT};
     a.steps.mem = a.segments.mem = c->mem;
     int rc = ll_ship_past_open(&a.past, c->store, c->mem, &a.why);
-    if (rc) /* LLADD_NOT_FOUND: without the object "archive" there is none */
+    if (rc) /* LLADD_NOT_FOUND: the object "archive" is missing */
         return rc == LLADD_NOT_FOUND ? missing(c, "archive") : blame(&a, "archive");
     ll_ship_image_init(&a.log, c->mem, c->store, c->m.info.uuid);
     rc = ll_ship_past_path(&a.past, c->m.info.timeline, &a.steps, &a.why);

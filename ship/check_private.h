@@ -12,7 +12,7 @@ struct ll_ship_check {
     struct ll_ship_mem mem;
     struct ll_ship_pace pace;
     struct ll_ship_manifest m;
-    bool stopped;            /* by the function for findings */
+    bool stopped;            /* the function for findings has stopped the check */
     uint64_t target;         /* the archive is whole up to here; 0: it has no log above the
                                 backup's end, or is damaged */
     struct ll_ship_buf told; /* names of objects with a finding, each with its NUL */
@@ -26,8 +26,8 @@ struct ll_ship_check {
 /* Tells a finding about an object, unless a finding about this object was told before. */
 int ll_ship_check_tell(struct ll_ship_check *, enum lladd_finding_kind, int code,
                        const char *object, const char *message);
-/* Tells an error that is damage as a finding, about the object that the error's message names, else
- * about `object`. Returns any other error. */
+/* If the error is damage, tells it as a finding about the object that the error's message names, or
+ * else about `object`. Returns any other error. */
 int ll_ship_check_blame(struct ll_ship_check *, const struct lladd_error *why, const char *object);
 /* Counts an object that was read, and its bytes. */
 int ll_ship_check_read(struct ll_ship_check *, uint64_t bytes);

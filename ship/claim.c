@@ -6,8 +6,8 @@
  *
  * Before a database puts a claim, it writes the bytes of the new claim and of the last claim in the
  * store to its file "files/ship/claim". So the database recognises its claim, even if the reply to
- * the put was lost. If two copies exist and one of them puts a claim, the file of the other copy
- * lacks this claim, and that copy stops. */
+ * the put was lost. If one of two copies puts a claim, the file of the other copy lacks this claim,
+ * and the other copy stops. */
 #include "ship/ship_private.h"
 
 #include <errno.h>

@@ -2,8 +2,8 @@
 /* Tells damaged pages from pages that have no contents yet, and repairs them.
  *
  * A page in use with a wrong checksum need not be damaged. A transaction takes a page, and formats
- * it or writes it in bulk later. Until then the file has the bytes of the page's earlier use, which
- * may have had no checksum. The log says which pages these are:
+ * it or writes it in bulk later. Until then the file has the bytes of the page's earlier use. That
+ * use may have had no checksum. The log says which pages these are:
  *
  *   the page was taken, and no record has changed it since     it has no contents
  *   its owner had neither prepared nor committed when the      after the commit, it is copied again
@@ -44,7 +44,7 @@ int ll_ship_suspect(struct ll_ship_backup *b, uint64_t page)
     return ll_ship_append(&b->suspects, &s, sizeof s, b->err);
 }
 
-/* *keep: the page is in use, and still wrong. */
+/* *keep: the page is in use, and its checksum is wrong this time, too. */
 static int read_suspect(struct ll_ship_backup *b, uint64_t page, ll_ship_whole_fn *fn, void *ctx,
                         bool *keep)
 {
@@ -115,7 +115,7 @@ static size_t first_at(const struct ll_ship_backup *b, uint64_t (*key)(const str
     return low;
 }
 
-/* The record begins a use of the pages. */
+/* Called for a record that begins a use of the pages. */
 static void begin_use(struct ll_ship_backup *b, const struct lladd_log_entry *e, uint64_t first,
                       uint64_t n, bool blank)
 {
@@ -194,7 +194,7 @@ static bool is_damaged(const struct suspect *s)
 }
 
 /* Has the page written again, from the cache, the log or an archive. A backup then reads the page
- * from the file, so E gets above its page LSN, as for any page. */
+ * from the file, and raises E above the page LSN as for any page. */
 static int repair(struct ll_ship_backup *b, uint64_t page)
 {
     struct lladd_error why = LLADD_ERROR_INIT;

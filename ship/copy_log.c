@@ -2,8 +2,8 @@
 /* Reads the log of an open database for a backup, and copies its segments.
  *
  * The segments of the backup are found from its end downwards: a segment says in `cut` where the
- * log before it ends (docs/disk-format.md). Their bytes below the end are durable, and nothing
- * changes them any more; the hold keeps their files. */
+ * log before it ends (docs/disk-format.md). Their bytes below the end are durable, and never
+ * change. The hold keeps their files. */
 #include "ship/backup_private.h"
 
 #include <errno.h>
@@ -49,7 +49,8 @@ static int note_barrier(struct ll_ship_backup *b, const struct lladd_log_entry *
     return ll_ship_append(&writer(b, i)->ranges, &range, sizeof range, b->err);
 }
 
-/* Notes that the transaction has ended or is prepared. `taken`: its pages belong to the backup. */
+/* Notes that the transaction has ended or is prepared. `taken`: the transaction's pages belong to
+ * the backup. */
 static int note_end(struct ll_ship_backup *b, uint64_t txn, bool taken)
 {
     size_t i = writer_of(b, txn);
@@ -171,7 +172,7 @@ int ll_ship_copy_log(struct ll_ship_backup *b)
 {
     struct ll_ship_buf list = {.mem = b->mem};
     /* After an unclean stop the log goes on in a new segment, and only its header says where the
-     * log before it was cut. So that header belongs to the backup, also if the segment has no
+     * log before it was cut. So that header belongs to the backup, even if the segment has no
      * record yet. */
     int rc = ll_ship_segments(b->dev, b->m.info.from.v, b->m.info.end.v, &list, b->err);
     const struct ll_ship_segment *s = (const void *)list.data;

@@ -22,8 +22,9 @@ enum { TRIES = 3, PAGE_LSN = 8 };
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* After a read that has given nothing: does the file end at `at`? A faulty device may give nothing
- * although the file goes on (lladd/device.h); that must not be taken for zeros. */
+/* A read at `at` has given no bytes. Does the file end there? A faulty device may give no bytes
+ * although the file goes on (lladd/device.h). Then the missing bytes must not be taken for
+ * zeros. */
 static int file_ends(struct ll_ship_backup *b, uint64_t at, bool *out)
 {
     uint64_t size;

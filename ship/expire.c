@@ -5,20 +5,21 @@
  * that end on, and the spools of the transactions that were open at the end. These transactions
  * began at the backup's `from` or later. So no restore needs what lies wholly below the lowest
  * `from` of all backups that are kept, or that have begun and not ended. This holds on any
- * timeline, since LSNs go on over a fork.
+ * timeline, because LSNs go on over a fork.
  *
  * The order makes every crash harmless:
  *
- *   1. of a backup that is not kept: first "begun", which no restore needs (with "begun" and
- *      without a manifest the backup would look like one that runs); then the manifest, so that no
- *      restore begins with the backup; then the rest
+ *   1. the backups that are not kept. Of a backup, "begun" is deleted first: no restore needs it,
+ *      and a backup with "begun" and without a manifest would look like one that runs. The manifest
+ *      is deleted next, so that no restore begins with the backup. The rest follows
  *   2. marks; then segments and pieces, the lowest first. Of a segment: first the spools of the
  *      transactions that commit or prepare in it; then the index, which names these spools; then
  *      the segment itself
  *
- * The next call deletes what a crash has left. Claims and histories stay, and so does the highest
- * whole segment of each timeline, since the archive goes on after it. The archive looks for the
- * spools of a segment when it stores the segment, so the spools stay as long as the segment. */
+ * The next call deletes what a crash has left. Claims and histories stay. The highest whole segment
+ * of each timeline stays, too, because the archive goes on after that segment. The archive looks
+ * for the spools of a segment when it stores the segment, so the spools stay as long as the
+ * segment. */
 #include "ship/image_private.h"
 
 #include <stdio.h>
@@ -89,7 +90,7 @@ static int path_of(struct expire *e, uint32_t timeline, struct ll_ship_buf *step
                                  : ll_ship_past_path(&e->past, timeline, steps, e->err);
 }
 
-/* Keeps the backup of the path that ended last before `before`. */
+/* Of the backups of the path that ended before `before`, keeps the one that ended last. */
 static void keep_last(struct expire *e, const struct ll_ship_buf *steps, int64_t before)
 {
     size_t best = SIZE_MAX;
@@ -101,8 +102,8 @@ static void keep_last(struct expire *e, const struct ll_ship_buf *steps, int64_t
         e->kept[best] = true;
 }
 
-/* Also keeps, on the path of each kept backup, the last one that had ended before the time. With it
- * each state since the time can be restored. */
+/* For each kept backup, also keeps the last backup on its path that had ended before the time. With
+ * that backup each state since the time can be restored. */
 static int keep_since(struct expire *e, struct ll_ship_buf *steps)
 {
     int rc = 0;
@@ -277,8 +278,9 @@ static int drop_base(struct expire *e, const struct group *g)
     return rc;
 }
 
-/* Looks at a backup without a manifest. *gone: the backup does not run, because it began a week ago
- * or has no "begun". The list of objects may be older than "begun", so the store is asked again. */
+/* Looks at a backup without a manifest. *gone: the backup does not run, because it began at least a
+ * week ago, or has no "begun". The list of objects may be older than "begun", so the store is asked
+ * again. */
 static int look_at_unended(struct expire *e, const struct group *g, bool *gone)
 {
     uint64_t from;
@@ -302,8 +304,8 @@ static bool is_kept(const struct expire *e, const char *name, bool *known)
 }
 
 /* `dropping`: deletes backups. Otherwise only looks at the backups that have not ended. A backup
- * that ended after the manifests were read is kept. It needs no log that the other backups do not
- * need. */
+ * that ended after the manifests were read is kept. The other backups need all log that this backup
+ * needs. */
 static int each_base(struct expire *e, bool dropping)
 {
     int rc = 0;

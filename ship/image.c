@@ -142,7 +142,7 @@ static void piece_name(const struct ll_ship_image *im, const struct ll_ship_piec
         ll_ship_stored_name(&stored, out);
 }
 
-/* The piece with the byte at this offset, or the last one before it. */
+/* The piece with the byte at this offset. If no piece has the byte, the last piece before it. */
 static const struct ll_ship_piece *piece_with(const struct ll_ship_image *im, size_t segment,
                                               uint64_t offset)
 {

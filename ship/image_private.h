@@ -5,7 +5,7 @@
  *
  *   image.c   the segments of the log, and the objects with their bytes
  *   replay.c  reads the records of an image, and notes what a restore must know
- *   chain.c   the archived segments and timelines; which of them follow each other
+ *   chain.c   the archived segments and timelines, and their order
  *   laid.c    pages that were written in bulk, which the log does not have
  *   target.c  finds the backup and the image for a target */
 #include "ship/ship_private.h"
@@ -24,10 +24,10 @@ enum ll_ship_source {
 struct ll_ship_piece {
     enum ll_ship_source source;
     uint32_t timeline;
-    uint64_t first;         /* of the segment */
-    uint64_t from, end;     /* of a part: the LSNs in its name */
-    uint64_t offset, bytes; /* in the segment's file */
-    uint32_t crc;           /* in a base: of the whole object */
+    uint64_t first;         /* first LSN of the segment */
+    uint64_t from, end;     /* of a part: the two LSNs in its name */
+    uint64_t offset, bytes; /* their place in the segment's file, and their number */
+    uint32_t crc;           /* in a base: CRC of the whole object */
 };
 
 struct ll_ship_image_segment {
@@ -110,7 +110,7 @@ struct ll_ship_barrier {
 /* What the log up to a target says. */
 struct ll_ship_facts {
     uint32_t page_size;          /* set before ll_ship_replay; 0: not known */
-    uint64_t end;                /* where the last record ends that does not go beyond the target */
+    uint64_t end;                /* end of the last record that does not go beyond the target */
     bool more;                   /* the image has more log: the target is in a record or a gap */
     bool heuristic;              /* there are heuristic records */
     uint64_t pages;              /* the page file has at least this many pages */
@@ -122,7 +122,7 @@ void ll_ship_facts_free(struct ll_ship_facts *);
 /* A scan of the marks of a log for a time. It stops at the first mark with a later time. */
 struct ll_ship_clock {
     int64_t target_us;
-    uint64_t lsn;    /* the LSN that the last mark before this first later one states */
+    uint64_t lsn;    /* the LSN that the last mark before the later mark states */
     int64_t last_us; /* time of this last mark; 0: there is none */
     bool later;      /* there is a mark with a later time */
 };
@@ -138,9 +138,10 @@ struct ll_ship_logged {
 };
 /* LLADD_END ends the scan without an error. */
 typedef int ll_ship_scan_fn(void *ctx, const struct ll_ship_logged *, struct lladd_error *);
-/* Calls fn for all records from `from` on that end at `to` or below. Every block header and every
- * record is checked. The log may end below `to` only after the last whole record that the image
- * has. *end: where the last record that was read ends. *more: see struct ll_ship_facts. */
+/* Calls fn for all records that begin at `from` or above, and end at `to` or below. Every block
+ * header and every record is checked. The log may end below `to` only after the last whole record
+ * that the image has. *end: end of the last record that was read. *more: see struct
+ * ll_ship_facts. */
 int ll_ship_scan(struct ll_ship_image *, uint64_t from, uint64_t to, ll_ship_scan_fn *, void *ctx,
                  uint64_t *end, bool *more, struct lladd_error *);
 /* Scans, and notes the facts. With a clock (nullable), the scan stops at the first mark that is
@@ -166,7 +167,8 @@ struct ll_ship_fork {
     int64_t when_us;
 };
 
-/* A timeline, or an ancestor of it. Only the ancestor's log below `top` belongs to the timeline. */
+/* A timeline, or one of its ancestors. Only the ancestor's log below `top` belongs to the
+ * timeline. */
 struct ll_ship_step {
     uint32_t timeline;
     uint64_t top;
@@ -214,7 +216,7 @@ int ll_ship_past_reach(struct ll_ship_past *, const struct ll_ship_buf *steps, u
 
 /* ---- laid.c --------------------------------------------------------------------------------- */
 
-/* Pages of spools, laid over those of a backup. */
+/* Pages of spools, laid over the pages of a backup. */
 struct ll_ship_laid {
     struct ll_ship_mem mem;
     struct lladd_store *store;
@@ -228,9 +230,9 @@ struct ll_ship_laid {
 void ll_ship_laid_init(struct ll_ship_laid *, struct ll_ship_mem, struct lladd_store *,
                        const unsigned char uuid[16], uint32_t page_size);
 void ll_ship_laid_free(struct ll_ship_laid *);
-/* The timeline of the path that has the transaction's spool: the one that has the transaction's
- * first LSN, which is also its id. From the fork on, an ancestor may have another transaction with
- * this id. */
+/* The timeline of the path that has the transaction's spool. This timeline has the transaction's
+ * first LSN, and that LSN is also the transaction's id. From the fork on, an ancestor may have
+ * another transaction with this id. */
 uint32_t ll_ship_lay_timeline(const struct ll_ship_buf *steps, uint64_t txn);
 /* Reads and checks the spool of a transaction, and adds its pages. LLADD_NOT_FOUND: the store does
  * not have all parts of it. */

@@ -79,7 +79,8 @@ static int see_page(struct making *m, const struct ll_ship_record *r, struct lla
     struct ll_ship_buf *pages = &m->ix->pages;
     struct ll_ship_index_page one = {.page = r->page, .first = r->lsn, .last = r->lsn};
     one.flags = r->kind == LL_SHIP_REC_IMAGE || (r->flags & FORMATS) ? LL_SHIP_PAGE_BASE : 0;
-    /* Joins now and then, so that memory depends on the number of pages, not on that of records. */
+    /* Joins now and then, so that memory depends on the number of pages, not on the number of
+     * records. */
     if (pages->len > 2 * m->sorted + FEW_PAGES * sizeof one) {
         join(pages);
         m->sorted = pages->len;
@@ -96,7 +97,7 @@ static size_t place_of(const struct ll_ship_buf *open, uint64_t txn)
     return i;
 }
 
-/* The transaction has ended, or is prepared. */
+/* Called when the transaction has ended, or is prepared. */
 static int see_end(struct ll_ship_index *ix, const struct ll_ship_record *r,
                    struct lladd_error *err)
 {
@@ -466,9 +467,9 @@ static int see_piece(void *ctx, const char *name, uint64_t size)
     return 0;
 }
 
-/* Gets payload from the first piece of the segment that begins at `lsn`, if the store has pieces of
- * this segment. The caller wants the rest of a record that began in the segment before. A piece
- * ends after a record, so the first piece has all of that rest. */
+/* Gets payload of the segment that begins at `lsn`. Reads it from the first piece of the segment,
+ * if the store has pieces of the segment. The caller wants the rest of a record that began in the
+ * segment before. A piece ends after a record, so the first piece has all of that rest. */
 static int get_piece(const struct loading *l, uint64_t lsn, uint64_t len, struct ll_ship_buf *out,
                      struct lladd_error *err)
 {
@@ -538,7 +539,7 @@ static int stop_of(const struct loading *l, size_t i, const struct ll_ship_segme
     return rc;
 }
 
-/* Makes the index of segment i. `before`: that of segment i - 1; NULL: there is none. */
+/* Makes the index of segment i. `before`: the index of segment i - 1; NULL: there is none. */
 static int remake(const struct loading *l, size_t i, const struct ll_ship_index *before,
                   const unsigned char uuid[16], struct ll_ship_index *ix, struct lladd_error *err)
 {
@@ -581,9 +582,10 @@ static int remake(const struct loading *l, size_t i, const struct ll_ship_index 
     return rc;
 }
 
-/* To make the index of a segment, the index of the segment before is needed: it says where the
- * first record begins and which transactions are open. So this function looks downwards for a good
- * index, and makes the indexes from there up, or from the first segment if no index is good. */
+/* To make the index of a segment, the index of the segment before is needed. That index says where
+ * the first record begins and which transactions are open. So this function looks downwards for a
+ * good index, and makes the indexes from there up. If no index is good, it begins with the first
+ * segment. */
 static int remake_from(const struct loading *l, size_t want, struct ll_ship_index *ix,
                        struct lladd_error *err)
 {

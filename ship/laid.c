@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Pages that transactions have written in bulk, laid over the pages of a backup.
  *
- * The log does not have these pages; the spools of the archive do (docs/backup.md). A restore lays
+ * These pages are not in the log, but in the spools of the archive (docs/backup.md). A restore lays
  * the spools of the transactions that have committed or prepared between the end of the backup and
  * the target. It does not lay the pages of other transactions: at the target, their place may have
  * other contents. If several spools have a page, the one with the highest barrier counts.
  *
- * A transaction may have given up a page before it committed, by a rollback to a savepoint, and
- * another one may have taken the page. So a page of a spool is not laid if another transaction has
- * logged a later redo barrier for the page. Nor is it laid over a whole page of the backup with a
- * page LSN above the barrier. (If the other transaction has formatted the page after the start of
- * redo, redo formats it again.)
+ * A transaction may have given up a page by a rollback to a savepoint, before it committed. Then
+ * another transaction may have taken the page. So a page of a spool is not laid if another
+ * transaction has logged a later redo barrier for the page. A page of a spool is also not laid if
+ * the backup has the page undamaged, with a page LSN above the barrier. If the other
+ * transaction has formatted the page after the start of redo, redo formats it again.
  *
  * Takes 32 bytes of memory for each page, and one window of bytes of one object. */
 #include "ship/image_private.h"
@@ -140,7 +140,8 @@ static int compare(uint64_t a, uint64_t b)
     return a < b ? -1 : a > b;
 }
 
-/* By page and barrier; the same page under the same barrier in the order of the writes. */
+/* Orders by page and barrier. Writes of one page under one barrier keep the order in which they
+ * were made. */
 static int by_page(const void *a, const void *b)
 {
     const struct page *x = a, *y = b;

@@ -15,7 +15,7 @@ struct telling {
     struct lladd_error *err;
 };
 
-/* Notes the timeline of an object, and a mark. */
+/* Notes the timeline of an object. If the object is a mark, notes the mark. */
 static int see(void *ctx, const char *name, uint64_t size)
 {
     struct telling *t = ctx;
@@ -75,7 +75,7 @@ static int tell_ranges(struct telling *t, const struct ll_ship_buf *steps,
     return rc;
 }
 
-/* Finds the lowest segment of the timeline that begins at `lsn` or above. */
+/* Of the timeline's segments that begin at `lsn` or above, finds the lowest. */
 static bool next_segment(const struct telling *t, uint32_t timeline, uint64_t lsn, uint64_t *first)
 {
     const struct ll_ship_stored *s = (const void *)t->past.stored.data;

@@ -149,7 +149,7 @@ int ll_ship_pause(uint64_t ns, struct lladd_error *err)
     return 0;
 }
 
-/* Waits until as much time has passed as the bytes copied so far take at this rate. */
+/* Waits until the time has passed that copying all bytes so far takes at this rate. */
 int ll_ship_pace(struct ll_ship_pace *p, uint64_t bytes, struct lladd_error *err)
 {
     if (!p->bytes_per_second)

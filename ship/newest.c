@@ -58,7 +58,7 @@ static void must_have_lsn(struct ll_ship_newest *s, uint64_t page, uint64_t lsn)
 /* ---- the backup ----------------------------------------------------------------------------- */
 
 /* A page without a page LSN was raw or free, or had no contents. Each is noted as raw. That does no
- * harm, since a scrub reports a page by its bytes only if the page is in use as a raw page. */
+ * harm, because a scrub reports a page by its bytes only if the page is in use as a raw page. */
 static int learn_base(void *ctx, uint64_t page, uint64_t lsn, uint32_t crc)
 {
     struct ll_ship_newest *s = ctx;
@@ -126,7 +126,7 @@ static bool changes_a_page(const struct lladd_log_entry *e)
             e->kind == LL_SHIP_REC_IMAGE);
 }
 
-/* Notes that the spool of the transaction counts, if it is still on the disk. */
+/* Notes that the spool of the transaction counts, if the disk has the spool. */
 static void see_end(struct ll_ship_newest *s, uint64_t txn)
 {
     struct ll_ship_spooled *spool = (void *)s->w.txns.data;

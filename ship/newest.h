@@ -36,6 +36,7 @@ void ll_ship_newest_free(struct ll_ship_newest *);
  * and has zeroed the array. */
 int ll_ship_newest_learn(struct ll_ship_newest *, uint64_t oldest);
 /* Returns the LSN of the first record of an archived segment: the highest such LSN at or below
- * `lsn`. If none is above the LSN at which the backup's log begins, returns that LSN. */
+ * `lsn`. If that LSN is not above the begin of the backup's log, returns the begin of the backup's
+ * log. */
 uint64_t ll_ship_newest_start(const struct ll_ship_newest *, uint64_t lsn);
 #endif

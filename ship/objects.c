@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Objects of a store: their names, putting and getting them, and the formats of those that are
- * small and binary (docs/backup.md). */
+/* Objects of a store: their names, putting and getting them, and the formats of the small binary
+ * objects (docs/backup.md). */
 #include "ship/ship_private.h"
 
 #include <lladd/bytes.h>

@@ -7,8 +7,9 @@
  * The index of a segment has the LSNs of the page's first and last record in the segment. Only the
  * log between these two is read. Of the log that is stored with the backup every record is read.
  *
- * Nothing is kept between two calls. The store may change during a call, since the archive stores a
- * segment and then deletes its pieces. If a call fails after such a change, it is repeated. */
+ * Nothing is kept between two calls. The store may change during a call, because the archive stores
+ * a segment and then deletes its pieces. If a call fails after such a change, the call is
+ * repeated. */
 #include "ship/page_private.h"
 
 #include <lladd/bytes.h>
@@ -37,7 +38,7 @@ static int identify(struct ll_ship_wanted *w)
     return 0;
 }
 
-/* The timelines of which the store may have something. The store of a restored copy may lack the
+/* The timelines that may have objects in the store. The store of a restored copy may lack the
  * origin's timeline. */
 static int find_path(struct ll_ship_wanted *w)
 {
@@ -209,8 +210,8 @@ static bool all_have_spools(const struct ll_ship_wanted *w)
     return all;
 }
 
-/* As check_spools, for transactions with the commit in the log of the database, and with barriers
- * only in the archive. */
+/* Does the same as check_spools for transactions that have their commit in the log of the database,
+ * and their barriers only in the archive. */
 static int check_open(struct ll_ship_wanted *w)
 {
     struct lladd_log_cursor *cursor;
@@ -229,7 +230,7 @@ static int check_open(struct ll_ship_wanted *w)
     return rc == LLADD_END ? 0 : rc;
 }
 
-/* Redoes the records of one archived segment. `end`: of the backup. */
+/* Redoes the records of one archived segment. `end`: the end of the backup. */
 static int redo_segment(struct ll_ship_wanted *w, struct ll_ship_image *im, uint64_t first,
                         uint32_t timeline, uint64_t end, struct redoing *d)
 {
@@ -275,7 +276,7 @@ static int redo_log(struct ll_ship_wanted *w, struct ll_ship_image *im, uint64_t
     return rc;
 }
 
-/* Is each spool there, from the end of the backup on? */
+/* Checks the spools of all transactions that commit or prepare above the end of the backup. */
 static int check_log(struct ll_ship_wanted *w, struct ll_ship_image *im, uint64_t end)
 {
     int rc = 0;
@@ -297,7 +298,7 @@ static int check_log(struct ll_ship_wanted *w, struct ll_ship_image *im, uint64_
 }
 
 /* *out: the LSN up to which the archive goes on from the backup. LLADD_NOT_FOUND: the archive does
- * not go on up to `since`, or up to the cut of the database's segment that begins there. */
+ * not go on up to `since`, or up to the cut of the database's segment that begins at `since`. */
 static int reach(struct ll_ship_wanted *w, uint64_t end, uint64_t *out)
 {
     struct ll_ship_segment own;
@@ -355,7 +356,7 @@ static int from_base(struct ll_ship_wanted *w, const struct lladd_backup_info *b
                                  base->name, (unsigned long long)w->page);
 }
 
-/* Tries the backups, the newest first. The error is that of the first one. */
+/* Tries the backups, the newest first. If all fail, the error is that of the newest backup. */
 static int from_bases(struct ll_ship_wanted *w)
 {
     const struct lladd_backup_info *base;

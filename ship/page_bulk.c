@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Finds what was written to a page in bulk: in the spools in files/ship, which are not stored yet,
- * and in those of the store.
+/* Finds what was written to a page in bulk. It looks in the spools in files/ship, which are not
+ * stored yet, and in the spools in the store.
  *
  * Of a spool only the heads of its pieces are read, and then the page. It does not matter whether
- * the transaction has committed: what it has written stays in the page until something with a
- * higher LSN replaces it, which is a write under a later barrier, or a record that formats the
- * page. */
+ * the transaction has committed: what the transaction has written stays in the page until a write
+ * under a later barrier, or a later record that formats the page, replaces it. */
 #include "ship/page_private.h"
 
 #include <lladd/bytes.h>
@@ -99,7 +98,8 @@ static int get_head(struct ll_ship_wanted *w, const struct ll_ship_spooled *s, u
     return ll_ship_corrupt(w->err, name, "the header of a piece is damaged");
 }
 
-/* Looks at one part. A later piece has no lower barrier, and replaces pages of earlier ones. */
+/* Looks at one part. The barrier of a later piece is not lower, and the pages of a later piece
+ * replace those of an earlier piece. */
 static int look_at_part(struct ll_ship_wanted *w, const struct ll_ship_spooled *s, uint32_t part,
                         uint64_t low, uint64_t high, struct place *out, bool *last)
 {
@@ -133,7 +133,7 @@ static int look(struct ll_ship_wanted *w, const struct ll_ship_spooled *s, uint6
     return rc == LLADD_NOT_FOUND ? 0 : rc;
 }
 
-/* A raw page counts as empty, since the page cache has no use for it. */
+/* A raw page counts as empty, because the page cache has no use for it. */
 static int take(struct ll_ship_wanted *w, const struct place *p)
 {
     int rc = get(w, &p->spool, p->part, p->at, w->bytes, w->page_size);
@@ -231,7 +231,7 @@ static int each_part(struct ll_ship_wanted *w, const struct ll_ship_spooled *s, 
     int rc = 0;
     for (uint32_t part = 0; !rc && !last; part++)
         rc = each_piece(w, s, part, e, &last);
-    if (rc == LLADD_NOT_FOUND && s->local) /* it was stored, and deleted, meanwhile */
+    if (rc == LLADD_NOT_FOUND && s->local) /* the part was stored and deleted meanwhile */
         return each_part(w, &stored, e);
     /* The transaction is about to commit: its spool is not stored whole. */
     return rc == LLADD_NOT_FOUND ? 0 : rc;

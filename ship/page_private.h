@@ -28,24 +28,25 @@ struct ll_ship_wanted {
 struct ll_ship_spooled {
     uint64_t txn;
     bool local;
-    bool ended; /* of a local one: the transaction has a commit or prepare record */
+    bool ended; /* of a local spool: the transaction has a commit or prepare record */
 };
 /* Lists what the store has, and finds the timelines of the database. Free `past` and `steps` after
  * the last use. */
 int ll_ship_wanted_open(struct ll_ship_wanted *);
 /* The backup of these timelines with the highest end below `below`; NULL: there is none. */
 const struct lladd_backup_info *ll_ship_wanted_base(const struct ll_ship_wanted *, uint64_t below);
-/* Finds the spools of the transactions that began below `since`; of a raw page, all spools. */
+/* Finds the spools of the transactions that began below `since`. For a raw page, finds all
+ * spools. */
 int ll_ship_wanted_spools(struct ll_ship_wanted *);
-/* Replaces the page by what a transaction that began at `from` or later has written to it in bulk
- * last, under a barrier with an LSN above the page LSN and below `since`. Without such a write the
- * page stays as it is. */
+/* Looks for bulk writes of the page by transactions that began at `from` or later, under barriers
+ * above the page LSN and below `since`. Replaces the page by the bytes of the last such write.
+ * Without such a write the page stays as it is. */
 int ll_ship_wanted_bulk(struct ll_ship_wanted *, uint64_t from);
 /* If it does not return 0, ll_ship_wanted_pieces stops and returns that value. */
 typedef int ll_ship_piece_fn(void *ctx, const struct ll_ship_blk_piece *);
-/* Calls fn for each piece of the spools of transactions that began at `from` or later: of the
- * stored spools, and of the local ones that are marked as `ended`. Of pieces with typed pages only
- * the heads are read, so `bytes` is NULL. */
+/* Calls fn for each piece of the spools of transactions that began at `from` or later. These are
+ * the stored spools, and the local spools that are marked as `ended`. Of pieces with typed pages
+ * only the heads are read, so `bytes` is NULL. */
 int ll_ship_wanted_pieces(struct ll_ship_wanted *, uint64_t from, ll_ship_piece_fn *, void *ctx);
 /* Replaces the page by what the transaction `writer` has written to it in bulk under the barrier
  * `since`. LLADD_NOT_FOUND: no spool has this write. */

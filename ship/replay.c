@@ -3,8 +3,8 @@
  * many pages there are, which transactions have written in bulk, and which are in doubt.
  *
  * Every block header and every record is checked, so that damage is found before anything is
- * written. The log may end at an LSN from which on its last segment has only zeros, or inside a
- * record with its rest in the next segment. Everything else that is no record is damage. */
+ * written. The log may end at an LSN after which its last segment has only zeros. It may also end
+ * inside a record that goes on in the next segment. Everything else that is no record is damage. */
 #include "ship/image_private.h"
 
 #include <lladd/bytes.h>
@@ -160,7 +160,7 @@ static bool decode(const struct reader *r, const unsigned char *p, uint32_t size
     return out->redo_len <= size - head && out->txn <= lsn;
 }
 
-/* `size`: of the record, as far as it is known. The record may go on in another object. */
+/* `size`: the size of the record, as far as it is known. The record may go on in another object. */
 static int damaged(struct reader *r, uint64_t lsn, uint64_t size, const char *what)
 {
     char name[LL_SHIP_NAME_MAX], other[LL_SHIP_NAME_MAX], text[192];
@@ -223,7 +223,7 @@ static int no_record(struct reader *r, uint64_t lsn)
                  : LLADD_END;
 }
 
-/* At `lsn` a record begins that goes on after everything that the image has. Returns LLADD_END, or
+/* The record that begins at `lsn` goes on after the last byte of the image. Returns LLADD_END, or
  * damage if records follow. */
 static int cut_off(struct reader *r, uint64_t lsn, uint64_t to, bool *more)
 {

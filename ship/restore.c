@@ -136,8 +136,8 @@ static int write_note(struct restore *r)
     return rc ? rc : io(r, r->to->ops->sync_dir(r->to, ""), "sync", "the directory");
 }
 
-/* Is there a control block? Then the restore was complete, though the note is still there, and the
- * database may have been used since. */
+/* Is there a control block? If so, the restore was complete although the note exists, and the
+ * database may have been used after it. */
 static int has_control(struct restore *r, bool *out)
 {
     unsigned char copy[LL_SHIP_CONTROL];

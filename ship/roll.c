@@ -12,10 +12,11 @@
  *   log       from `from` to E: what is needed by redo from this checkpoint, by the transactions
  *             that are open at E, by the classes and by the pins
  *
- * Transactions that are open at E are not rolled back in the backup, since they may commit above E.
- * So the pages of the backup are not those of a recovered database. A recovered database, opened on
- * an overlay, only redoes single records for the roll, and says what the classes need and which
- * pages are in use. Its recovery also proves that the last backup and the log can be restored. */
+ * Transactions that are open at E are not rolled back in the backup, because they may commit above
+ * E. So the pages of the backup are not those of a recovered database. The roll opens a recovered
+ * database on an overlay, but only to redo single records, and to learn what the classes need and
+ * which pages are in use. This recovery also proves that the last backup and the log can be
+ * restored. */
 #include "ship/backup_private.h"
 #include "ship/image_private.h"
 
@@ -44,7 +45,7 @@ struct roll {
     unsigned char *page;
     /* what the log says */
     uint64_t checkpoint, redo, incarnation; /* of the last complete checkpoint; 0: there is none */
-    uint64_t watermark;                     /* the end of its last record */
+    uint64_t watermark;                     /* the end of this checkpoint's last record */
     struct ll_ship_buf open;     /* uint64_t: transactions that have not ended */
     struct ll_ship_buf pins;     /* struct pin */
     struct ll_ship_buf barriers; /* uint64_t: for each page the LSN of its newest redo barrier */
@@ -248,8 +249,9 @@ static int read_log(struct roll *r)
     return scan(r, r->old.info.from.v, note);
 }
 
-/* Finds where the log of the new backup begins. `db` has the pins of the last backup, but not that
- * of the archive. Recovery from the new backup takes pins from the checkpoint and the log above. */
+/* Finds where the log of the new backup begins. `db` has the pins of the last backup, but not the
+ * archive's pin. Recovery from the new backup takes pins from the checkpoint and from the log above
+ * it. */
 static int find_from(struct roll *r)
 {
     const uint64_t *txn = (const void *)r->open.data;
@@ -292,7 +294,7 @@ static int store_backup(struct roll *r)
         rc = ll_ship_backup_start(&r->b, control);
     r->b.what = "pages";
     r->b.bytes_all = r->b.m.info.pages * r->b.m.info.page_size;
-    r->b.repairing = true; /* there is nothing from which damaged pages might be repaired */
+    r->b.repairing = true; /* damaged pages cannot be repaired here */
     if (!rc)
         rc = ll_ship_copy_pages(&r->b, 0, r->b.m.info.pages);
     if (!rc)
@@ -373,7 +375,7 @@ static int with_database(struct roll *r)
         return rc;
     r->b.dev = r->redone;
     rc = with_pages(r);
-    lladd_db_kill(r->b.db); /* nothing of it is kept */
+    lladd_db_kill(r->b.db); /* none of its changes are kept */
     return rc;
 }
 
@@ -419,7 +421,7 @@ static int show(struct roll *r)
 static int run(struct roll *r)
 {
     int rc = show(r);
-    /* A copy that has no backup yet gets one, also if it has no log of its own. */
+    /* A copy that has no backup yet gets one, even if it has no log of its own. */
     bool new = !rc && (r->b.m.info.end.v > r->old.info.end.v ||
                        r->b.m.info.timeline != r->old.info.timeline);
     if (!rc && !new)

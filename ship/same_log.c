@@ -3,16 +3,19 @@
  *
  * Two copies of a database have the same identity, and their logs begin with the same bytes. So the
  * bytes are compared, from the lowest segment that both logs have up to the first byte that differs
- * or that one of them lacks. The common log ends with the last record that lies wholly below it.
+ * or that one of the logs lacks. The common log ends with the last record that lies wholly below
+ * it.
  *
  * Log below that segment may have differed, for example in the value of a row, although the records
- * after it are the same. A common mark proves that it did not: a mark has a time in microseconds,
- * and two copies do not log the same mark. Without a mark, the log must have its first record.
+ * after it are the same. A common mark proves that this log is the same: a mark has a time in
+ * microseconds, and two copies do not log the same mark. Without a common mark, the common log must
+ * begin with the first record of the database.
  *
  * Pages that are written in bulk are not in the log. So equal records do not prove that a
- * transaction has written the same pages in both copies. A mark proves it for the transactions that
- * ended before the mark. Of a transaction that ended after the last common mark, the spools are
- * compared. If they differ, or one is missing, the common log ends where the transaction begins. */
+ * transaction has written the same pages in both copies. A common mark proves this for the
+ * transactions that ended before the mark. Of a transaction that ended after the last common mark,
+ * the spools are compared. If they differ, or one is missing, the common log ends where the
+ * transaction begins. */
 #include "ship/archive_private.h"
 #include "ship/image_private.h"
 
@@ -78,8 +81,8 @@ static int next_chunk(struct same *s, struct lladd_file *file, struct ll_ship_im
     return unusable(rc) ? 0 : rc;
 }
 
-/* *same: so many of the first `len` bytes of the segment's file are in segment k of the image,
- * too. */
+/* *same: how many of the first `len` bytes of the segment's file are the same in segment k of the
+ * image. */
 static int compare_file(struct same *s, const struct ll_ship_segment *seg, struct ll_ship_image *im,
                         size_t k, uint64_t len, uint64_t *same)
 {
@@ -98,8 +101,8 @@ static int compare_file(struct same *s, const struct ll_ship_segment *seg, struc
     return rc || !late ? rc : ll_ship_fail_io(s->err, late, "close", "a segment of the log");
 }
 
-/* Raises `to` as far as the segment, which has log up to `stop`, is in the store. *on: all of it
- * is. `reach`: the store has log up to there. */
+/* Raises `to` as far as the store has the segment, which has log up to `stop`. *on: the store has
+ * the whole segment. `reach`: the store has log up to this LSN. */
 static int compare_segment(struct same *s, const struct ll_ship_segment *seg, uint64_t stop,
                            uint64_t reach, bool *on)
 {
@@ -128,7 +131,7 @@ static int compare_segment(struct same *s, const struct ll_ship_segment *seg, ui
     return unusable(rc) ? 0 : rc;
 }
 
-/* Compares the segments upwards, from the first one on at which the store has log, too. */
+/* Compares the segments upwards, from the first segment of which the store has log, too. */
 static int compare_log(struct same *s)
 {
     const struct ll_ship_segment *seg = (const void *)s->log.data;
@@ -158,7 +161,7 @@ static struct writer *writer_of(struct same *s, uint64_t txn)
     return NULL;
 }
 
-/* A common mark: what the transactions that have ended have written is the same. */
+/* Called for a common mark. In both copies the ended transactions have written the same. */
 static void pass_mark(struct same *s)
 {
     s->marked = true;

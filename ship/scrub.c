@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Scrub: reads every page of the file of an open database. A damaged page is repaired as in a
- * backup (copy_damage.c). If a whole page is older than the archive says, the disk has lost a
+ * backup (copy_damage.c). If an undamaged page is older than the archive says, the disk has lost a
  * write, maybe in an earlier run. The same holds for a raw page that has other bytes than were
  * written last.
  *
- * newest.c finds what a page must have. A page that has less is a suspect. This includes pages with
- * changes that are only in the cache, and freed pages, which need not be written. So a suspect is
- * looked at again after the next checkpoint, and stays one only if it is in use. A page that was
- * taken since, or that a redo barrier has covered since, is no suspect any more: a transaction
- * takes pages long before it formats them, and a barrier may cover pages that are never written.
- * The log shows such uses. Of the archived log only the part above the oldest suspect is read, and
- * only if a suspect is left.
+ * newest.c finds what a page must have. A page with an older version is a suspect. Suspects include
+ * pages with changes that are only in the cache, and freed pages, which need not be written. So a
+ * suspect is looked at again after the next checkpoint, and stays a suspect only if it is in use. A
+ * page that was taken since, or that a redo barrier has covered since, is no suspect any more: a
+ * transaction takes pages long before it formats them, and a barrier may cover pages that are never
+ * written. The log shows such uses. Of the archived log only the part above the oldest suspect is
+ * read, and only if a suspect is left.
  *
  * A raw page does not show when it was written. But a redo barrier is logged before the write. So
  * if a raw page was written before the scrub first read it, the scrub finds the barrier in the log
@@ -259,7 +259,7 @@ static int uses_of_log(struct scrub *s)
 
 static int use_of(struct scrub *s, uint64_t page, enum lladd_page_use *out)
 {
-    *out = LLADD_USE_SYSTEM; /* also if the allocation bitmap is damaged */
+    *out = LLADD_USE_SYSTEM; /* even if the allocation bitmap is damaged */
     int rc = lladd_page_use_get(s->b.db, lladd_page_of(page), out, s->err);
     return lladd_code_root(rc) == LLADD_ROOT_DATA ? 0 : rc;
 }
@@ -270,7 +270,7 @@ static int look_in_cache(struct scrub *s, uint64_t number, uint64_t *lsn)
     struct lladd_page *page;
     int rc = lladd_page_fix(s->b.db, lladd_page_of(number), LLADD_LATCH_SHARED, &page, s->err);
     *lsn = 0;
-    if (rc) /* the cache knows that a write was lost, and the page cannot be rebuilt */
+    if (rc) /* the cache has found a lost write, and the page cannot be rebuilt */
         return lladd_code_root(rc) == LLADD_ROOT_DATA ? 0 : rc;
     *lsn = lladd_get64(lladd_page_view(page).bytes + PAGE_LSN);
     lladd_page_unfix(s->b.db, page, LLADD_LATCH_SHARED);

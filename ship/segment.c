@@ -75,7 +75,8 @@ static uint64_t uuid_hash(const unsigned char uuid[16])
     return (h ^ h >> 32) + lladd_get64(uuid + 8) * UINT64_C(0xc2b2ae3d27d4eb4f);
 }
 
-/* Offset in the file of the byte at `lsn`, and how many payload bytes follow each other there. */
+/* Offset in the file of the byte at `lsn`, and the number of payload bytes that are contiguous
+ * there. */
 static uint64_t place(const struct ll_ship_segment *s, uint64_t lsn, uint64_t *run)
 {
     uint64_t payload = s->block - HEADER, at = lsn - s->first;

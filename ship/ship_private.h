@@ -50,8 +50,8 @@ int ll_ship_pace(struct ll_ship_pace *, uint64_t bytes, struct lladd_error *);
 /* ---- objects.c ------------------------------------------------------------------------------ */
 
 #define LL_SHIP_NAME_MAX 160u
-#define LL_SHIP_OBJECT_MAX (64u << 20) /* most bytes of an object of pages or log */
-#define LL_SHIP_FRAME 16u              /* most pages of a frame */
+#define LL_SHIP_OBJECT_MAX (64u << 20) /* maximum size of an object of pages or log, in bytes */
+#define LL_SHIP_FRAME 16u              /* maximum number of pages of a frame */
 #define LL_SHIP_FRAME_ENTRY 32u
 #define LL_SHIP_PAGE_ENTRY 12u
 #define LL_SHIP_PARTS_MAX 65536u
@@ -145,15 +145,15 @@ void ll_ship_pages_name(const char *base, size_t part, char out[LL_SHIP_NAME_MAX
 void ll_ship_log_name(const char *base, const struct ll_ship_log_part *,
                       char out[LL_SHIP_NAME_MAX]);
 
-/* A frame: up to 16 pages that follow each other, compressed with LZ4, or plain if that is no
- * smaller. A later frame replaces pages of earlier ones. */
+/* A frame: up to 16 pages that follow each other. They are compressed with LZ4, or plain if
+ * compression does not make them smaller. A later frame replaces pages of earlier ones. */
 struct ll_ship_frame {
     uint64_t first;
     uint32_t n;      /* pages */
-    uint32_t part;   /* it is in the object pages.<part> */
-    uint32_t offset; /* in the object */
-    uint32_t bytes;  /* as stored */
-    uint32_t crc;    /* of the bytes as stored */
+    uint32_t part;   /* the frame is in the object pages.<part> */
+    uint32_t offset; /* place in the object */
+    uint32_t bytes;  /* size of the frame as stored */
+    uint32_t crc;    /* CRC of the bytes as stored */
 };
 void ll_ship_frame_encode(const struct ll_ship_frame *, unsigned char out[LL_SHIP_FRAME_ENTRY]);
 void ll_ship_frame_decode(const unsigned char in[LL_SHIP_FRAME_ENTRY], struct ll_ship_frame *);
@@ -163,13 +163,13 @@ void ll_ship_frame_decode(const unsigned char in[LL_SHIP_FRAME_ENTRY], struct ll
 /* Appends the entries of the frames. */
 int ll_ship_base_frames(struct lladd_store *, const struct ll_ship_manifest *,
                         struct ll_ship_buf *out, struct lladd_error *);
-/* A page of a backup. `lsn` 0: the page has no header with a right checksum, for example because it
- * is raw. `crc`: of its bytes. If it does not return 0, ll_ship_base_pages stops and returns that
- * value. */
+/* Called for a page of a backup. `lsn` 0: the page has no header with a right checksum, for example
+ * because the page is raw. `crc`: CRC of the page's bytes. If the function does not return 0,
+ * ll_ship_base_pages stops and returns that value. */
 typedef int ll_ship_base_page_fn(void *ctx, uint64_t page, uint64_t lsn, uint32_t crc);
-/* Calls fn for each page of the backup that was ever written, with what "pages.idx" has of it, or
- * the frames in a backup of an earlier version. A page may come several times; the last time
- * counts. LLADD_CORRUPT_BACKUP: what fn was told may be wrong. */
+/* Calls fn for each page of the backup that was ever written. The arguments come from "pages.idx",
+ * or from the frames if the backup is of an earlier version. A page may come several times; the
+ * last time counts. LLADD_CORRUPT_BACKUP: the arguments may have been wrong. */
 int ll_ship_base_pages(struct lladd_store *, const struct ll_ship_manifest *,
                        ll_ship_base_page_fn *, void *ctx, struct lladd_error *);
 /* Checks the entries of pages, which no other call of a restore reads. */
@@ -209,11 +209,12 @@ uint64_t ll_ship_control_checkpoint(const unsigned char control[LL_SHIP_CONTROL]
 void ll_ship_control_uuid(const unsigned char control[LL_SHIP_CONTROL], unsigned char out[16]);
 uint32_t ll_ship_control_page_size(const unsigned char control[LL_SHIP_CONTROL]);
 uint32_t ll_ship_control_timeline(const unsigned char control[LL_SHIP_CONTROL]);
-/* Changes the control block to that of a copy: not closed cleanly, and on this timeline.
- * `heuristic`: the log of the copy has heuristic records. */
+/* Changes the control block to the block of a copy that was not closed cleanly and is on this
+ * timeline. `heuristic`: the log of the copy has heuristic records. */
 void ll_ship_control_copy(unsigned char control[LL_SHIP_CONTROL], uint32_t timeline,
                           bool heuristic);
-/* The same for a database that goes on with another timeline: the block becomes its next one. */
+/* Does the same for a database that goes on with another timeline: the block becomes the next block
+ * of the database. */
 void ll_ship_control_fork(unsigned char control[LL_SHIP_CONTROL], uint32_t timeline);
 /* Changes where recovery begins: at a checkpoint that is complete in the log, in a segment with
  * this incarnation. The CRC is wrong afterwards; ll_ship_control_copy makes it right. */
@@ -311,8 +312,8 @@ struct ll_ship_mark {
     int64_t time_us;
     char name[LL_SHIP_MARK_NAME]; /* "": a time mark */
 };
-/* A transaction that has logged redo barriers, so that it may have written pages in bulk, and that
- * has a commit or prepare record in the segment. */
+/* A transaction that has logged redo barriers, and that has a commit or prepare record in the
+ * segment. The transaction may have written pages in bulk. */
 struct ll_ship_index_bulk {
     uint64_t txn;
     lladd_lsn lsn; /* LSN of its commit or prepare record */
@@ -322,8 +323,8 @@ enum { LL_SHIP_PAGE_BASE = 1, LL_SHIP_PAGE_BULK = 2 };
 struct ll_ship_index_page {
     uint64_t page;
     uint32_t flags; /* LL_SHIP_PAGE_BASE: the page's first record in the segment is an image or
-                       formats the page. LL_SHIP_PAGE_BULK: the page was written in bulk (nothing
-                       in this version sets this flag) */
+                       formats the page. LL_SHIP_PAGE_BULK: the page was written in bulk (unused in
+                       this version) */
     uint32_t crc;   /* of a page written in bulk */
     uint64_t first; /* LSN of the page's first record in the segment; of a page written in bulk, of
                        the barrier */
@@ -334,7 +335,8 @@ struct ll_ship_index {
     uint32_t timeline;
     lladd_lsn first, end, cut; /* of the segment, as its header says */
     lladd_lsn stop;            /* the segment's log ends here: `end`, or the next segment's cut */
-    /* The first record that begins in the segment; the end of the last record that does. */
+    /* LSN of the first record that begins in the segment; end of the last record that begins in
+     * it. */
     lladd_lsn start, next;
     struct ll_ship_buf marks; /* struct ll_ship_mark */
     struct ll_ship_buf bulk;  /* struct ll_ship_index_bulk */
@@ -429,8 +431,8 @@ struct ll_ship_blk {
     const char *name; /* for messages */
     const unsigned char *bytes;
     size_t len, at;
-    uint64_t pages;   /* in the pieces that were read */
-    bool ended, last; /* all pieces were read; no part follows */
+    uint64_t pages;   /* number of pages in the pieces that were read */
+    bool ended, last; /* `ended`: all pieces were read; `last`: no part follows */
 };
 /* Pages under one redo barrier, as they are in the page file. */
 struct ll_ship_blk_piece {
@@ -451,8 +453,8 @@ void ll_ship_blk_end(uint64_t pages, bool last, unsigned char out[LL_SHIP_BLK_PI
 /* Reads and checks the header of a part. LLADD_CORRUPT_BACKUP: the header is damaged. */
 int ll_ship_blk_begin(struct ll_ship_blk *, const char *name, const void *bytes, size_t len,
                       struct lladd_error *);
-/* As ll_ship_blk_begin. Also compares the uuid, page_size, txn and part with those of `want`.
- * LLADD_FOREIGN_FILE: the uuid is another one. */
+/* Does what ll_ship_blk_begin does. Also compares the uuid, page_size, txn and part with those of
+ * `want`. LLADD_FOREIGN_FILE: the uuid is another one. */
 int ll_ship_blk_open(struct ll_ship_blk *, const char *name, const struct ll_ship_buf *bytes,
                      const struct ll_ship_blk *want, struct lladd_error *);
 /* Decodes the head of a piece. *last: the piece has no pages, and no part follows. False: the bytes
@@ -479,7 +481,7 @@ int ll_ship_spool_look(struct lladd_device *, struct ll_ship_mem, const unsigned
 /* Sets the timeline of spools that are written from now on. Call it before the first write. */
 void ll_ship_spool_timeline(struct ll_ship_spool *, uint32_t timeline);
 void ll_ship_spool_close(struct ll_ship_spool *);
-/* An error is set in the transaction. */
+/* If it fails, it sets the error of the transaction. */
 int ll_ship_spool_write(struct ll_ship_spool *, struct lladd_txn *, lladd_lsn barrier,
                         lladd_pageno first, uint64_t n, bool typed, const void *bytes);
 /* Reads a part whole, and checks it. LLADD_NOT_FOUND: there is no such part; LLADD_CORRUPT_BACKUP.

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The spool: keeps the pages that transactions write in bulk, which the log does not have, until an
- * archive has stored them. Each such transaction has files of its own:
+/* The spool keeps the pages that transactions write in bulk until an archive has stored these
+ * pages. The log does not have them. Each such transaction has files of its own:
  *
  *     files/ship/<transaction>.<part>.blk      blk.c has the format
  *
- * A part is begun at the transaction's first bulk write, and when the part before is full. When the
- * transaction is about to log its commit or prepare record, its last part is ended and synced, and
- * the names of its parts are synced. So a transaction with such a record has a whole spool. The
- * spool of a transaction that is rolled back is deleted at once. A crash may leave spools of
- * transactions that recovery rolls back: the archiver deletes each when it reads the END record of
- * its transaction. That record exists, because the transaction's redo barrier was durable before
- * the spool was begun.
+ * The transaction's first bulk write begins a part. Another part is begun when the part before is
+ * full. When the transaction is about to log its commit or prepare record, its last part is ended
+ * and synced, and the names of its parts are synced. So a transaction with such a record has a
+ * whole spool. The spool of a transaction that is rolled back is deleted at once. A crash may leave
+ * spools of transactions that recovery rolls back: the archiver deletes each when it reads the END
+ * record of its transaction. That record exists, because the transaction's redo barrier was durable
+ * before the spool was begun.
  *
  * A write that fails leaves no hole: the next write begins at the same place. A sync that fails is
  * final (LOG-4): the transaction cannot commit any more.
  *
- * Threads: the mutex guards the list and what the archiver reads of an entry. The rest of an entry
- * belongs to the thread of its transaction while the entry is live. No file is used under the
+ * Threads: the mutex guards the list and what the archiver reads of an entry. As long as the entry
+ * is live, the rest of it belongs to the thread of its transaction. No file is used under the
  * mutex. */
 #include "ship/ship_private.h"
 
@@ -46,8 +46,8 @@ struct spooled {
     struct lladd_file *file; /* the last part; NULL: none is open */
     uint64_t at;             /* offset in the file at which the next piece begins */
     uint64_t reach;          /* the file may have bytes up to here */
-    uint64_t pages;          /* in this part */
-    int failed;              /* code of the sync that failed; 0: none has */
+    uint64_t pages;          /* number of pages in this part */
+    int failed;              /* error code of the sync that failed; 0: no sync has failed */
 };
 
 struct ll_ship_spool {

@@ -5,9 +5,9 @@
  *     control         two copies of the backup's control block, marked as not closed cleanly; no
  *                     witness
  *     pages           the pages of the backup's frames; a later frame replaces pages of earlier
- *                     ones. Zeros follow, for pages that only the log after the backup names. Over
- *                     all these are laid the pages that were written in bulk between the backup
- *                     and the target
+ *                     ones. Zeros follow, for pages that only the log after the backup names. The
+ *                     pages that were written in bulk between the backup and the target are laid
+ *                     over all these pages
  *     dwb             zeros: the double-write area has no copies
  *     log/X.seg       the stored bytes of a segment, then zeros
  *

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The store in a directory, also on NFS.
  *
- * An object is a file. It is written under a temporary name that begins with a dot, synced, and
- * then gets its name by link(2), which never replaces a file; then the directory is synced. So an
- * object is whole when it has its name, and durable when `put` has returned.
+ * An object is a file. It is written under a temporary name that begins with a dot, and synced.
+ * Then it gets its name by link(2), which never replaces a file. Then the directory is synced. So
+ * an object is whole when it has its name, and durable when `put` has returned.
  *
  * On NFS the reply to a link that succeeded may be lost, and the repeated request says EEXIST. The
- * temporary file shows whether the link has succeeded: it then has 2 names. Where there are no hard
- * links, renameat2(RENAME_NOREPLACE) takes the place of link. Where there is neither, `put` is
- * refused, because a plain rename would replace an object. */
+ * temporary file shows whether the link has succeeded: if so, the file has 2 names. Where there are
+ * no hard links, renameat2(RENAME_NOREPLACE) takes the place of link. Where there is neither, `put`
+ * is refused, because a plain rename would replace an object. */
 #include "ship/ship_private.h"
 
 #include <dirent.h>
@@ -216,7 +216,7 @@ static int put_file(struct store_dir *d, char *path, char *tmp, const char *name
                                      "rename that replaces nothing",
                                      d->path)
                    : ll_ship_fail_io(err, rc, what, name);
-    /* The directory is synced also if the name was taken: the process that made the name may have
+    /* The directory is synced even if the name was taken: the process that made the name may have
      * died before it synced the directory. */
     char *slash = strrchr(path, '/');
     *slash = 0;

@@ -215,8 +215,8 @@ static int assemble(struct search *s, const struct ll_ship_image *down, struct l
     return rc;
 }
 
-/* Sets the limit of each segment to the next segment's cut, and that of the last segment to the end
- * of its bytes. */
+/* Sets the limit of each segment to the next segment's cut. Sets the limit of the last segment to
+ * the end of its bytes. */
 static int set_limits(struct ll_ship_image *im, struct lladd_error *err)
 {
     size_t n = ll_ship_image_segments(im);
@@ -368,8 +368,8 @@ static int build(struct search *s, const struct ll_ship_manifest *m, struct ll_s
 
 /* ---- the end that is expected --------------------------------------------------------------- */
 
-/* Refuses a store of which the newest objects are missing, as far as an expected LSN tells. What
- * can be restored is taken from the names and headers of the objects. */
+/* Refuses a store that does not reach the expected LSN, because its newest objects are missing. The
+ * names and headers of the objects say which LSNs can be restored. */
 static int check_expected(struct search *s, uint64_t expected)
 {
     struct ll_ship_buf ranges = {.mem = s->archive.mem};

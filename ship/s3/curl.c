@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Loads libcurl when a store in S3 is opened. A program without such a store does not load it: to
- * load libcurl and the libraries that it needs takes several times as long as the start of the
- * lladd command. */
+/* Loads libcurl when a store in S3 is opened. A program without such a store does not load libcurl,
+ * because loading libcurl and its libraries takes several times as long as the start of the lladd
+ * command. */
 #include "ship/s3/s3_private.h"
 
 #include <dlfcn.h>

@@ -13,7 +13,7 @@
 #define SECOND_NS 1000000000u
 enum { DEFAULT_ATTEMPTS = 5, BUCKET_MIN = 3, BUCKET_MAX = 63, TEXT_MAX = 1024, TOKEN_MAX = 16384 };
 
-/* The value of the first of these variables that is set, and not empty; else NULL. */
+/* The value of the first variable that is set and not empty; NULL: there is none. */
 static const char *variable(const char *name, const char *other)
 {
     const char *value = getenv(name);

@@ -16,7 +16,7 @@
 /* The longest reply that is not an object: a page of a list has 1,000 keys of up to 1,024 bytes,
  * and each character may be written as an entity of six. */
 enum { TEXT_MAX = 16 << 20 };
-/* A header that S3 demands, with the hash of no bytes or, for a put, with the word that stands for
+/* A header that S3 demands. It has the hash of no bytes. For a put, it has the word that stands for
  * the hash of the contents. */
 #define NO_BYTES \
     "x-amz-content-sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"

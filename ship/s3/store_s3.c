@@ -7,25 +7,25 @@
  * server: it puts a certain object twice, and the server must refuse the second put.
  *
  * A request takes long, and a restore reads an object in small pieces from its begin to its end. So
- * a get that goes on where the last one has ended reads ahead. The bytes that were read ahead are
+ * a get that goes on where the last get has ended reads ahead. The bytes that were read ahead are
  * right, because an object never changes. If the object was deleted meanwhile, the reader does not
  * notice at once. */
 #include "ship/s3/s3_private.h"
 
 #include <string.h>
 
-/* Its name begins with a dot, so that it is no name of an object of a store. */
+/* The name begins with a dot, so no object of a store can have this name. */
 #define PROOF ".put-if-absent"
-#define PUT_MOST (5ull << 30) /* the most bytes that one request may put */
+#define PUT_MOST (5ull << 30) /* the maximum number of bytes that one request may put */
 #define AHEAD_FIRST (256u << 10)
 #define AHEAD_MOST (8u << 20)
 enum { KEY_SIZE = 1024, HTTP_EXISTS = 412, HTTP_RANGE = 416, HTTP_NOT_FOUND = 404 };
 
 /* What was read last, and what was read ahead of it. */
 struct ahead {
-    char name[LL_SHIP_NAME_MAX]; /* of the object; "": nothing was read */
+    char name[LL_SHIP_NAME_MAX]; /* name of the object; "": no object was read */
     uint64_t next;               /* the last get has ended here */
-    uint64_t offset;             /* of `bytes` in the object */
+    uint64_t offset;             /* offset of `bytes` in the object */
     struct ll_ship_buf bytes;
     size_t window; /* the number of bytes that were asked for; 0: none were read ahead */
 };
@@ -72,7 +72,7 @@ static int not_found(const char *name, struct lladd_error *err)
     return lladd_error_set(err, LLADD_NOT_FOUND, "\"%.150s\" is not in the store", name);
 }
 
-/* 404 is also the answer if the bucket is missing, and that of a server that is no S3. */
+/* A server also answers 404 if the bucket is missing, or if the server is no S3 server. */
 static bool is_missing(const struct ll_s3_request *r)
 {
     return r->status == HTTP_NOT_FOUND && strcmp(r->code, "NoSuchKey") == 0;
@@ -166,8 +166,8 @@ static void forget_ahead(struct store_s3 *s)
     s->ahead.bytes.len = s->ahead.window = 0;
 }
 
-/* Are all of these bytes there already? Never the first bytes of an object: a caller may ask for
- * them to learn whether the object exists. */
+/* Are all of these bytes there already? False for the first bytes of an object: a caller may ask
+ * for the first bytes to learn whether the object exists. */
 static bool is_ahead(const struct ahead *a, uint64_t offset, size_t len)
 {
     return a->bytes.len && offset > 0 && offset >= a->offset &&
@@ -315,7 +315,7 @@ static int tell(const struct store_s3 *s, const struct ll_s3_page *page, const c
     return rc;
 }
 
-/* A page is complete in memory before fn is called, which may use the store. */
+/* A page is complete in memory before fn is called, because fn may use the store. */
 static int s3_list(struct lladd_store *store, const char *prefix, lladd_store_list_fn *fn,
                    void *ctx, struct lladd_error *err)
 {
