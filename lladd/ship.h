@@ -195,8 +195,8 @@ struct lladd_archive_options {
 /** Archives the log of one database into a store. */
 struct lladd_archive;
 /** Makes an archive, and registers it with the options, which the caller then gives to lladd_open.
- *  While the database is open, no log is recycled before it is stored; a pin
- *  "lladd.archive.<timeline>" keeps the log, even when the database is closed, or open without the
+ *  While the database is open, no log is recycled before it is stored. A pin
+ *  "lladd.archive.<timeline>" keeps the log even when the database is closed, or open without the
  *  archive. Pages that are written in bulk are kept in files/ship until they are stored. If they
  *  cannot be written there, lladd_bulk_write or the commit fails. As long as the store fails, these
  *  files grow. The log grows, too, up to lladd_options.log_limit_bytes. A damaged page that the
@@ -213,7 +213,7 @@ LLADD_API void lladd_archive_free(struct lladd_archive *);
  *  written. The pages that the segment's transactions have written in bulk are stored first. *more
  *  gets true if there is more to store. The thread must hold no page, as for lladd_checkpoint.
  *  LLADD_DIVERGED: another copy of the database archives into the store, or the store has other
- *  log; the archive then keeps the log, and stores nothing until the database is opened again. Any
+ *  log. Then the archive keeps the log, and stores nothing until the database is opened again. Any
  *  other error leaves the archive as it was, and the next call tries again. LLADD_BAD_STATE: no
  *  database is open with this archive, or it was detached. */
 LLADD_API int lladd_archive_step(struct lladd_archive *, bool *more, struct lladd_error *);
@@ -223,8 +223,8 @@ LLADD_API int lladd_archive_step(struct lladd_archive *, bool *more, struct llad
  *  name is new. LLADD_EXISTS: the name was used before. */
 LLADD_API int lladd_archive_mark(struct lladd_archive *, const char *name, lladd_lsn *lsn,
                                  struct lladd_error *);
-/** Ends the archive for good: removes the pin, so that log that is not stored may be recycled, and
- *  deletes the pages that are kept in files/ship, except those of transactions that are open. If
+/** Ends the archive for good. Removes the pin, so that log that is not stored may be recycled.
+ *  Deletes the pages that are kept in files/ship, except those of open transactions. If
  *  the database is archived again later, the archive may have a gap. */
 LLADD_API int lladd_archive_detach(struct lladd_archive *, struct lladd_error *);
 
@@ -301,8 +301,8 @@ struct lladd_adopt_info {
  *  the other copy. So the coordinator may have no record of the branch; that is no reason to abort
  *  it. If the archive is not refused, the call only stores the log.
  *
- *  After an error or a crash the database has its old timeline or the new one, and can be opened;
- *  the next call completes what this one has begun, with the same new timeline. Durable when the
+ *  After an error or a crash the database has its old timeline or the new one, and can be opened.
+ *  The next call completes what this call has begun, with the same new timeline. Durable when the
  *  call returns. `options` and `info` may be NULL. LLADD_LOCKED: a process has the database open.
  *  LLADD_NOT_FOUND: the store is empty. LLADD_OTHER_DATABASE: the store is of another database.
  *  LLADD_CORRUPT_LOG: the database's log is damaged. Other errors are those of
@@ -344,16 +344,16 @@ struct lladd_scrub_info {
 };
 /** Reads every page of the page file of the open database, past the cache, while transactions run.
  *  A damaged page is repaired as when it is fetched: from the cache, the log or the archive. Then
- *  the scrub compares each page with the newest LSN that it knows of the page. It knows LSNs from
- *  the newest backup and, since the begin of that backup, from the indexes of the archived log, the
- *  spools, and the log that is not stored yet. If the page is older, the disk has lost a write,
- *  perhaps in an earlier run. The scrub writes the page again from the cache, or rebuilds it as
- *  lladd_page_rebuild does; if that fails, the scrub only reports the page. A page that was changed
- *  meanwhile is looked at again after a checkpoint. A raw page is compared with the bytes that were
- *  written to it last, and is only reported. Takes 16 bytes of memory for each page. The thread
- *  must hold no page, as for lladd_checkpoint. `options` and `info` may be NULL. Findings are no
- *  error. LLADD_BAD_STATE: no database is open with this archive. Any other error: the call could
- *  not go on. */
+ *  the scrub compares each page with the newest LSN that it finds for the page. It takes LSNs from
+ *  the newest backup. For the time after the begin of that backup, it takes them from the indexes
+ *  of the archived log, the spools, and the log that is not stored yet. If the page is older, the
+ *  disk has lost a write, perhaps in an earlier run. The scrub writes the page again from the
+ *  cache, or rebuilds it as lladd_page_rebuild does; if that fails, the scrub only reports the
+ *  page. A page that was changed meanwhile is looked at again after a checkpoint. A raw page is
+ *  compared with the bytes that were written to it last, and is only reported. Takes 16 bytes of
+ *  memory for each page. The thread must hold no page, as for lladd_checkpoint. `options` and
+ *  `info` may be NULL. Findings are no error. LLADD_BAD_STATE: no database is open with this
+ *  archive. Any other error: the call could not go on. */
 LLADD_API int lladd_scrub(struct lladd_archive *, const struct lladd_scrub_options *options,
                           struct lladd_scrub_info *info, struct lladd_error *);
 /** Looks for lost writes as lladd_scrub does, in a database that no process has open, and changes
@@ -428,9 +428,9 @@ struct lladd_restore_options {
  *  device. With a target other than the backup's end, the call reads and checks the log up to the
  *  target. The device checks what it reads: for a damaged object `pread` returns -EBADMSG, and
  *  lladd_store_device_error has the error. Close it with lladd_store_device_close, before the
- *  store. LLADD_NOT_FOUND: the store has no such backup. LLADD_OUT_OF_RANGE: the target cannot be
- *  restored, and the message has the LSNs that can be restored; or the store does not reach
- *  options.expected, and the message has this LSN and the LSN that the store reaches.
+ *  store. LLADD_NOT_FOUND: the store has no such backup. LLADD_OUT_OF_RANGE: either the target
+ *  cannot be restored, and the message has the LSNs that can be restored; or the store does not
+ *  reach options.expected, and the message has this LSN and the LSN that it reaches.
  *  LLADD_FOREIGN_FILE: an archived segment belongs to another database. */
 LLADD_API int lladd_store_device(struct lladd_store *, const struct lladd_restore_options *,
                                  struct lladd_device **out, struct lladd_error *);
@@ -568,8 +568,8 @@ struct lladd_expire_info {
     lladd_lsn log_from;     /**< log below this LSN is not needed */
 };
 /** Deletes the backups that are not kept, what interrupted backups have left, and the archived log
- *  that no kept backup needs: what lies wholly below the lowest `from` of all kept backups. Always
- *  kept are:
+ *  that no kept backup needs. No kept backup needs log wholly below the lowest `from` of all kept
+ *  backups. Always kept are:
  *  - the backup that ended last;
  *  - the log that an unfinished backup needs, if that backup began less than seven days ago;
  *  - the last backup with which an archived timeline can be restored, until a kept backup is of

@@ -11,7 +11,7 @@
  * part can be repeated.
  *
  * The new block says that the database was not closed cleanly. So the log goes on in a
- * new segment, with the incarnation of the new timeline: otherwise both copies of a database that
+ * new segment, with the incarnation of the new timeline. Otherwise both copies of a database that
  * was closed cleanly would go on in the same segment with the same incarnation. */
 #include "ship/archive_private.h"
 #include "ship/image_private.h"

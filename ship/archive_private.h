@@ -46,9 +46,9 @@ struct lladd_archive {
     struct ll_ship_buf bytes, after, object, scratch;
     uint64_t fork;              /* the timeline begins at this LSN; transactions that began below
                                  * it belong to its origin */
-    struct ll_ship_buf shipped; /* uint64_t: transactions with a commit or prepare record at or
-                                     after `done`, of which the store has the spool */
-    /* uint64_t: transactions with a spool, and with such a record in the next piece */
+    struct ll_ship_buf shipped; /* uint64_t: transactions that have a commit or prepare record at or
+                                     after `done`, and a spool in the store */
+    /* uint64_t: transactions that have a spool, and a commit or prepare record in the next piece */
     struct ll_ship_buf seen_bulk;
     /* The end of the durable log after the last time mark was logged; the time of that mark; the
      * time at which the last piece was stored. */
@@ -129,8 +129,8 @@ int ll_ship_archive_look(struct lladd_archive *, bool held, struct lladd_inspect
 
 /* ---- same_log.c ----------------------------------------------------------------------------- */
 
-/* Finds the LSN up to which two things hold: the store's log of the archive's timeline is the log
- * of the database, and the store's spools have what the database has written in bulk. 0: there is
+/* Finds the LSN up to which two things hold. The store's log of the archive's timeline is the log
+ * of the database. The store's spools have what the database has written in bulk. 0: there is
  * no such log. */
 int ll_ship_same_log(struct lladd_archive *, struct lladd_inspect *, uint64_t *out,
                      struct lladd_error *);

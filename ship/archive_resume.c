@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Finds where an archive goes on: after the log that the store has, or at the oldest log. The last
- * objects in the store are compared with the log of the database: if two copies of a database have
- * different log, one must not continue the archive of the other. */
+ * objects in the store are compared with the log of the database. If two copies of a database have
+ * different log, one copy must not continue the archive of the other. */
 #include "ship/archive_private.h"
 
 #include <errno.h>

@@ -8,10 +8,10 @@
  *   4. choose E: an LSN above the page LSN of every copied page, up to which the log is durable
  *   5. copy again the pages that were written in bulk by certain transactions: those with a commit
  *      or prepare record that was logged after step 3 began and is below E. Step 3 may have copied
- *      these pages before they were written, and the log does not have their contents. If one of
- *      these pages has been written in bulk again meanwhile, or has a page LSN that is not below E,
- *      raise E, and repeat this step for the transactions with a commit or prepare record between
- *      the two values of E
+ *      these pages before they were written, and the log does not have their contents. Then look
+ *      for a page among these that has been written in bulk again meanwhile, or has a page LSN that
+ *      is not below E. If there is one, raise E, and repeat this step for the transactions with a
+ *      commit or prepare record between the two values of E
  *   6. copy the log from `from` to E; then put the manifest
  *
  * Recovery from the copy is recovery from a crash at E. Each page is between its state at the

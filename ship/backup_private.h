@@ -75,9 +75,9 @@ int ll_ship_copy_pages(struct ll_ship_backup *, uint64_t first, uint64_t n);
 int ll_ship_suspect(struct ll_ship_backup *, uint64_t page);
 /* Reads the suspects again, after a checkpoint that began when `durable` was the durable LSN. Drops
  * the pages that are not in use any more. Also drops the pages that are whole now, and calls fn for
- * each of them: the right bytes were only in the cache, or the page's owner has written them since.
- * If the owner of a page commits above `durable`, ll_ship_repair_pages does not take the page for
- * damaged. */
+ * each of them. The right bytes of such a page were only in the cache, or the page's owner has
+ * written them since. If the owner of a page commits above `durable`, ll_ship_repair_pages does not
+ * take the page for damaged. */
 typedef int ll_ship_whole_fn(void *ctx, uint64_t page, const unsigned char *bytes);
 int ll_ship_recheck(struct ll_ship_backup *, uint64_t durable, ll_ship_whole_fn *, void *ctx);
 /* Finds the damaged pages among the suspects, by the log from m.info.from on, and repairs them.

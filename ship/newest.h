@@ -8,8 +8,8 @@
 /* The version of one page that the page file must have. */
 struct ll_ship_must {
     uint64_t lsn; /* the page LSN must be at least this LSN. For a raw page: the LSN of the redo
-                   * barrier under which the page was written last; if the page was not written
-                   * since the backup, an LSN below the backup's log */
+                   * barrier under which the page was written last. If the page was not written
+                   * since the backup: an LSN below the backup's log */
     uint32_t crc; /* only for a raw page: the checksum that its bytes must have */
     bool raw;     /* the page had no header when it was written last */
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Rebuilds a page from the archive if neither the page file nor the log can give it. Takes the page
- * from the newest backup that has it, lays over it what was written to it in bulk since, and redoes
- * its archived records, up to the oldest log of the database. The library redoes that log
- * (lladd_extension.base_of).
+ * from the newest backup that has it, and lays over it what was written to the page in bulk after
+ * the backup. Then redoes the page's archived records, up to the oldest log of the database. The
+ * library redoes that log (lladd_extension.base_of).
  *
  * The index of a segment has the LSNs of the page's first and last record in the segment. Only the
  * log between these two is read. Of the log that is stored with the backup every record is read.

@@ -3,8 +3,8 @@
  * stored yet, and in the spools in the store.
  *
  * Of a spool only the heads of its pieces are read, and then the page. It does not matter whether
- * the transaction has committed: what the transaction has written stays in the page until a write
- * under a later barrier, or a later record that formats the page, replaces it. */
+ * the transaction has committed. What it has written stays in the page until a write under a later
+ * barrier, or a later record that formats the page, replaces it. */
 #include "ship/page_private.h"
 
 #include <lladd/bytes.h>

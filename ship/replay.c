@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reads the records of a log image, and notes what a restore must know: where the log ends, how
- * many pages there are, which transactions have written in bulk, and which are in doubt.
+/* Reads the records of a log image, and notes what a restore must know. This is where the log ends,
+ * how many pages there are, which transactions have written in bulk, and which are in doubt.
  *
  * Every block header and every record is checked, so that damage is found before anything is
  * written. The log may end at an LSN after which its last segment has only zeros. It may also end

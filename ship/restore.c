@@ -5,8 +5,8 @@
  * "files/ship/restoring", writes and syncs the files, writes "control", and removes the note.
  * Without a whole "control" lladd_open refuses the directory.
  * Restore never writes a file "creating", which would let lladd_open begin a new database. A second
- * restore removes the files that the first has left, but only if the note is there: without the
- * note the files are not those of an interrupted restore.
+ * restore removes the files that the first restore has left, but only if the note exists. Without
+ * the note the files are not those of an interrupted restore.
  *
  * The copy gets a timeline: a number that the store has given to no other copy, noted in the store
  * before "control" is written. The timeline is part of the incarnation, so the log of the copy and

@@ -7,7 +7,7 @@
  * newest.c finds what a page must have. A page with an older version is a suspect. Suspects include
  * pages with changes that are only in the cache, and freed pages, which need not be written. So a
  * suspect is looked at again after the next checkpoint, and stays a suspect only if it is in use. A
- * page that was taken since, or that a redo barrier has covered since, is no suspect any more: a
+ * page that was taken since, or that a redo barrier has covered since, is no suspect any more. A
  * transaction takes pages long before it formats them, and a barrier may cover pages that are never
  * written. The log shows such uses. Of the archived log only the part above the oldest suspect is
  * read, and only if a suspect is left.

@@ -11,8 +11,9 @@
  *     dwb             zeros: the double-write area has no copies
  *     log/X.seg       the stored bytes of a segment, then zeros
  *
- * Memory holds the index of the frames (32 bytes for 16 pages), one window of frames, one frame,
- * and one window each of the log and of the laid pages. Everything that is read is checked. */
+ * Memory holds the index of the frames, which takes 32 bytes for 16 pages. It also holds one frame,
+ * and three windows: of frames, of the log, and of the laid pages. Everything that is read is
+ * checked. */
 #include "ship/image_private.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A store that several threads may use. It runs one call at a time. An archive needs such a store:
  * one thread may fetch a damaged page from the store when another thread archives. The thread that
- * fetches may hold latches of pages and log credit, so it waits for at most one call of the store,
+ * fetches may hold latches of pages and log credit. So it waits for at most one call of the store,
  * and never for a step of the archive. */
 #include "ship/ship_private.h"
 

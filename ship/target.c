@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Finds the backup and the log for a target: the backup with the highest end that is not above the
- * target, and the log from there to the target, on the target's timeline and its ancestors.
+/* Finds the backup and the log for a target. The backup is the one with the highest end that is not
+ * above the target. The log is that from the backup to the target, on the target's timeline and its
+ * ancestors.
  *
  * The log is read once, record by record, before anything is written. So a restore that begins to
  * write has all that it needs, except for bytes that the store loses meanwhile. */

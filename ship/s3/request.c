@@ -13,8 +13,8 @@
 #define PAUSE_FIRST_NS 100000000u
 #define PAUSE_MOST_NS 5000000000u
 #define SECOND_NS 1000000000u
-/* The longest reply that is not an object: a page of a list has 1,000 keys of up to 1,024 bytes,
- * and each character may be written as an entity of six. */
+/* The longest reply that is not an object. A page of a list has 1,000 keys of up to 1,024 bytes,
+ * and each character may be written as an entity of six characters. */
 enum { TEXT_MAX = 16 << 20 };
 /* A header that S3 demands. It has the hash of no bytes. For a put, it has the word that stands for
  * the hash of the contents. */
