@@ -26,10 +26,10 @@ static void release(struct lladd_txn *txn)
     ll_log_credit_trim(core->log, &txn->credit);
 }
 
-/* Begins the range: no page of it is cached, and a thread that fixes one waits. Also sets aside
- * what log_barrier takes. A call that fails has dropped no page. All that waits for log space is
- * here, so the threads that wait for the range do not wait for log space. Pending redo must not
- * replace the new contents, either. */
+/* Begins the range: no page of it is cached, and a thread that fixes a page of it waits. First sets
+ * aside the log space that log_barrier takes. So a thread that waits for the range does not wait
+ * for log space. A call that fails has dropped no page. Pending redo of the range is dropped, too,
+ * so that it cannot replace the new contents. */
 static int begin(struct lladd_txn *txn, struct ll_bulk_range *range)
 {
     struct ll_core *core = txn->core;
@@ -61,7 +61,7 @@ static lladd_lsn log_barrier(struct lladd_txn *txn, const struct ll_bulk_range *
     struct ll_record rec = {.kind = LL_REC_REDO_BARRIER,
                             .page = LLADD_NO_PAGE,
                             .redo = lladd_span_of(bytes, sizeof bytes)};
-    /* Under the mutex, the record and the list change together: either a checkpoint collects the
+    /* Under the mutex, the record and the list change together. Either a checkpoint collects the
      * barrier from the list, or the barrier's record follows the record at which analysis will
      * start (A in recovery/checkpoint.c). Appending does not wait. */
     lladd_mutex_lock(&core->misc);
@@ -101,7 +101,7 @@ struct bulk_write {
     struct ll_bulk_range range;
     const struct ll_name *type; /* NULL: raw pages */
     unsigned char *bytes;
-    struct ll_vec stretches; /* struct stretch, with room for one for each page */
+    struct ll_vec stretches; /* struct stretch; it has room for one stretch for each page */
 };
 
 /* Pages of one bulk write that have the same redo barrier. */
@@ -139,11 +139,12 @@ static int tell_written(const struct bulk_write *w)
 }
 
 /* Finds for each page the redo barrier of this transaction that is newer than every record of the
- * page. Returns false if a page has none. That is so before the first write; after a checkpoint has
- * dropped a barrier below the start of redo; after a change of the page was logged; and after a
- * rollback to a savepoint, because other transactions may have used the pages since. A barrier of
- * another transaction is not enough: a reader of the log, such as a backup, finds the pages that a
- * transaction has written in bulk by the barriers that this transaction has logged. */
+ * page. Returns false if a page has no such barrier. This is so before the first write, after a
+ * checkpoint has dropped a barrier below the start of redo, and after a change of the page was
+ * logged. It is also so after a rollback to a savepoint, because other transactions may then have
+ * used the pages. A barrier of another transaction is not enough. A reader of the log, such as a
+ * backup, looks for the pages that a transaction has written in bulk. It finds these pages by the
+ * transaction's own barriers. */
 static bool find_barriers(struct bulk_write *w)
 {
     struct ll_core *core = w->txn->core;
@@ -157,7 +158,7 @@ static bool find_barriers(struct bulk_write *w)
     return true;
 }
 
-/* If a page has no barrier, logs one for all pages. Called before they are dropped. */
+/* If a page has no barrier, logs one for all pages. Called before the pages are dropped. */
 static void provide_barriers(void *ctx)
 {
     struct bulk_write *w = ctx;
@@ -170,7 +171,7 @@ static void provide_barriers(void *ctx)
 }
 
 /* Gives typed pages their headers. The page LSN is the LSN of the page's barrier, so page LSNs
- * never go back (BUF-6); the base stays 0, so write-back logs an image of the page after its first
+ * never go back (BUF-6). The base stays 0, so write-back logs an image of the page after its first
  * logged change. */
 static void stamp(const struct bulk_write *w)
 {
@@ -189,8 +190,9 @@ static void stamp(const struct bulk_write *w)
 
 /* Raw pages have no LSN for the buffer's WAL check (BUF-1), so the barriers are forced here. If a
  * barrier were lost in a crash, redo could apply older records to the new contents. The log before
- * the barrier may not be durable yet: a transaction may have freed the pages in a closed top action
- * and then been rolled back without forcing the log. This force makes that log durable, too. */
+ * the barrier may not be durable yet. For example, a transaction may have freed the pages in a
+ * closed top action, and its later rollback does not force the log. This force makes that log
+ * durable, too. */
 static int force_barriers(const struct bulk_write *w)
 {
     lladd_lsn newest = {0};
@@ -301,7 +303,7 @@ int lladd_bulk_read(struct lladd_db *db, lladd_pageno first, uint64_t n, bool ra
 int lladd_pages_extend(struct lladd_db *db, uint64_t pages, struct lladd_error *err)
 {
     int rc = ll_core_check(&db->core, err);
-    if (!rc) /* after a crash the file may be shorter; only a clean open trusts its length */
+    if (!rc) /* only an open after a clean close may trust the length of the file */
         rc = ll_core_mark(&db->core, err);
     return rc ? rc : ll_buffer_extend(db->core.buffer, pages, err);
 }
@@ -320,7 +322,7 @@ static int write_fixed(struct lladd_db *db, struct ll_frame *f, lladd_pageno pag
                        struct lladd_error *err)
 {
     ll_redo_barrier_disown_page(&db->core, page.v); /* write-back may log an image */
-    /* The file may lack every change of the page, also the oldest ones. */
+    /* The file may lack every change of the page, even the oldest change. */
     ll_buffer_dirty(db->core.buffer, f, ll_page_lsn(f->page.bytes));
     ll_buffer_unfix(db->core.buffer, f, LL_FIX_EXCLUSIVE);
     return ll_buffer_write_range(db->core.buffer, page, 1, err);

@@ -5,31 +5,33 @@
  * the same work.
  *
  * A checkpoint that is due makes pauses, so that its writes and images do not slow down the
- * transactions all at once: it spreads its pages over half of the interval until the next one, in
- * log bytes and in time, whichever is shorter. The checkpoint makes no pause while the log fills,
- * while the database is being closed, or while a thread waits for the checkpoint. */
+ * transactions all at once. It spreads its pages over half of the interval until the next
+ * checkpoint is due. This interval has a length in log bytes and a length in time, and the shorter
+ * one counts. The checkpoint makes no pause while the log fills, while the database is being
+ * closed, or while a thread waits for the checkpoint. */
 #include "db/db_private.h"
 
-/* A checkpoint is due when the log since the last checkpoint has reached checkpoint_bytes and is at
- * least LOG_FOR_DIRTY times as large as each of these: all dirty pages together, and all pages
- * together that were logged as images since the last checkpoint. When that log has reached
- * checkpoint_most, a checkpoint is due in any case. A checkpoint that is due writes only the pages
- * that have been dirty since before the previous checkpoint, most of them with an image. */
+/* A checkpoint is due when the log since the last checkpoint has reached checkpoint_bytes and is
+ * large compared with two sets of pages: the dirty pages, and the pages that were logged as images
+ * since the last checkpoint. The log must have at least LOG_FOR_DIRTY times as many bytes as each
+ * of these sets. When the log since the last checkpoint has reached checkpoint_most, a checkpoint
+ * is due in any case. A checkpoint that is due writes only the pages that have been dirty since
+ * before the previous checkpoint, most of them with an image. */
 enum { LOG_FOR_DIRTY = 4 };
 
 /* Bytes of losers' log that one step undoes: UNDO_AT_ONCE in the background, UNDO_A_STEP in
  * lladd_maintain. */
 enum { UNDO_AT_ONCE = 256 << 10, UNDO_A_STEP = 4 << 10 };
 
-/* In nanoseconds: the longest interval that is assumed between two checkpoints (a checkpoint is
- * spread over half of it), and the longest wait in a pause. */
+/* In nanoseconds: the longest interval that is assumed between two checkpoints, and the longest
+ * wait in a pause. A checkpoint is spread over half of the interval. */
 #define PACED_MOST (UINT64_C(300) * 1000000000)
 #define PAUSE_MOST (UINT64_C(100) * 1000000)
 
-/* Do the log in use and the dirty pages, each of which may become an image, together exceed half of
- * the byte limit? At the limit, pages are written without images, which is slow. The answer is
- * false until the log has grown by log_growth since the last checkpoint, and since wanted() last
- * found that a checkpoint would free no log. */
+/* Does the log in use exceed half of the byte limit, together with the dirty pages? Each dirty page
+ * may become an image in the log. At the limit, pages are written without images, and such writes
+ * are slow. The answer is false until the log has grown by log_growth after the last checkpoint,
+ * and by log_growth after wanted() last found that a checkpoint would free no log. */
 static bool fills(struct ll_core *core, uint64_t since)
 {
     uint64_t limit = ll_db_of(core)->log_limit_bytes, tail = ll_log_tail(core->log).v;
@@ -56,8 +58,8 @@ static uint64_t log_since_checkpoint(const struct ll_core *core)
     return ll_log_tail(core->log).v - lladd_atomic_load64(&core->last_checkpoint);
 }
 
-/* Is a checkpoint due? A log that fills is a reason only if a checkpoint would free log, which a
- * pin or a transaction may prevent. */
+/* Is a checkpoint due? A log that fills is a reason only if a checkpoint would free log. A pin or a
+ * transaction may prevent that. */
 static bool wanted(struct ll_core *core)
 {
     uint64_t since = log_since_checkpoint(core);
@@ -73,7 +75,7 @@ void ll_background_pressed(void *ctx)
 {
     struct ll_core *core = ctx;
     lladd_atomic_store32(&core->pressed, 1);
-    lladd_atomic_fence(); /* before ll_background_want reads `signalled`: see rest() */
+    lladd_atomic_fence(); /* before ll_background_want reads `signalled` (see rest()) */
     ll_background_want(core);
     ll_background_hurry(core);
 }
@@ -179,7 +181,7 @@ static int take_due(struct ll_core *core, struct lladd_error *err)
 
 /* Does one step of deferred undo or, if none is left, the checkpoint that is due. *more: call
  * again. If an error poisons the handle, every later call reports it. After any other error, the
- * next wake-up tries again, and a writer that reaches the byte limit reports what is wrong. */
+ * next wake-up tries again, and a writer that reaches the byte limit reports the cause. */
 static int work(struct ll_core *core, bool *more)
 {
     struct lladd_error ignored = LLADD_ERROR_INIT;
@@ -288,7 +290,7 @@ int lladd_maintain(struct lladd_db *db, bool *more, struct lladd_error *err)
     if (more)
         *more = false;
     /* If a step of recovery fails without poisoning, or a checkpoint lacks a resource, this call
-     * still does the work on the log and the page cache, and then returns the error. */
+     * does the work on the log and the page cache nevertheless, and then returns the error. */
     bool alone = !lladd_atomic_load32(&db->checkpoints_on);
     int pending_rc = !rc && alone ? recover_some(&db->core, &redo_more, err) : 0;
     if (lladd_code_root(pending_rc) == LLADD_ROOT_POISONED)

@@ -37,8 +37,8 @@ struct lladd_db {
     bool wanted, stopping; /* under wake_mutex */
     uint32_t signalled;    /* atomic: a wake-up was sent, and the checkpointer has not handled it */
     uint32_t pausing;      /* atomic, written under wake_mutex: the checkpointer is in a pause */
-    /* For the checkpointer's pauses: the log's tail and the time at which this checkpoint began,
-     * and how much log and time lay between the end of the last checkpoint and that moment. */
+    /* For the checkpointer's pauses: the log's tail and the time at the begin of this checkpoint,
+     * and how much log and time lay between the end of the last checkpoint and this begin. */
     uint64_t paced_tail, paced_ns, paced_bytes, paced_span;
 };
 
@@ -89,8 +89,8 @@ static inline int ll_db_no_page(const struct lladd_db *db, struct lladd_error *e
 /* Returns LLADD_BAD_STATE for `call`: the thread runs a class's callback in a checkpoint. */
 int ll_db_refuse_asked(struct lladd_error *, const char *call);
 /* ll_db_enter for a call that takes the checkpoint mutex. Also returns LLADD_BAD_STATE if the
- * thread holds a page, or if it runs a class's callback in a checkpoint, because it then holds the
- * checkpoint mutex already. */
+ * thread holds a page, or if it runs a class's callback in a checkpoint, because the thread then
+ * holds the checkpoint mutex already. */
 static inline int ll_db_enter_checkpoint(const struct lladd_db *db, struct lladd_error *err,
                                          const char *call)
 {
@@ -100,7 +100,7 @@ static inline int ll_db_enter_checkpoint(const struct lladd_db *db, struct lladd
     return !rc && ll_core_asks_class(&db->core) ? ll_db_refuse_asked(err, call) : rc;
 }
 /* ll_txn_enter for a call that may wait for other threads: refuses a thread that holds a page, and
- * returns the transaction's unused log credit (BUF-3). */
+ * gives back the transaction's unused log credit (BUF-3). */
 static inline int ll_txn_enter_unlatched(struct lladd_txn *txn, const char *call)
 {
     int rc = ll_txn_enter(txn);
@@ -110,8 +110,8 @@ static inline int ll_txn_enter_unlatched(struct lladd_txn *txn, const char *call
         ll_log_credit_trim(txn->core->log, &txn->credit);
     return rc;
 }
-/* 0 if the transaction may be ended now; then its unused log credit was returned. Does not check
- * the poison. */
+/* Returns 0 if the transaction may be ended now, and then gives back its unused log credit. Does
+ * not check the poison. */
 int ll_txn_may_end(struct lladd_txn *);
 int ll_gid_check(const struct lladd_gid *, struct lladd_error *);
 /* Tells participants that changes newer than `since` have been undone. */
@@ -128,13 +128,13 @@ void ll_background_stop(struct lladd_db *);
 void ll_background_poll(struct lladd_db *);
 void ll_background_want(struct ll_core *);
 /* Called between two writes of the checkpointer's checkpoint. Waits as long as the checkpoint is
- * ahead of the log and of the time. */
+ * ahead of its schedule, in log and in time. */
 void ll_background_pace(void *core);
 /* Ends a pause of the checkpointer. The caller has set the reason first: `pressed`, `stopping`, or
  * `checkpoint_waiters`. */
 void ll_background_hurry(struct ll_core *);
-/* The log is near its byte limit: wakes the checkpointer, which takes a checkpoint if that frees
- * log. Without threads, the next lladd_maintain does this. */
+/* Called when the log is near its byte limit. Wakes the checkpointer, which takes a checkpoint if
+ * the checkpoint will free log. Without threads, the next lladd_maintain does this. */
 void ll_background_pressed(void *core);
 
 /* registry.c */
@@ -148,10 +148,9 @@ int ll_registry_find(const struct lladd_registry *, uint8_t kind, const void *de
                      struct lladd_error *);
 
 /* extensions.c */
-/* Checks that the log buffer and the byte limit are large enough for what any one registered
- * operation needs at once. LLADD_BAD_ARGUMENT: the message has the size needed;
- * LLADD_BAD_REGISTRATION: no log buffer is large enough. *ample: the limit is at least twice the
- * need. */
+/* Checks that the log buffer and the byte limit are large enough for what each registered operation
+ * needs at once. LLADD_BAD_ARGUMENT: the message has the size needed; LLADD_BAD_REGISTRATION: no
+ * log buffer is large enough. *ample: the limit is at least twice the need. */
 int ll_extensions_fit(const struct lladd_registry *, uint32_t page_size,
                       const struct lladd_options *, bool *ample, struct lladd_error *);
 int ll_extensions_attach(struct lladd_db *, const struct lladd_registry *, struct lladd_error *);

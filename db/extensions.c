@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Extensions of a handle: merges the built-in descriptors with the registered ones, checks that the
- * log can hold what they need, and calls the extensions' callbacks. Built-in extensions come first,
- * then the user's in the order of registration; stop and detach go in the opposite order. */
+ * log can hold what the operations need, and calls the extensions' callbacks. Built-in extensions
+ * come first, then the user's in the order of registration; stop and detach go in the opposite
+ * order. */
 #include "db/db_private.h"
 #include "operations/operations.h"
 

@@ -3,13 +3,13 @@
  * thread, the taker, can become the user (lladd_txn_take). If the user is in a call, the taker
  * waits for the end of the call.
  *
- * `inside` works like a mutex. The user takes `inside` at its outermost call, and keeps it until
- * that call has returned and no top action is open. So a taker never rolls a structure back in the
- * middle of a change. On a poisoned handle nothing is rolled back and no top action ends, so the
- * user releases `inside` when the call returns. While the transaction is guarded, only the thread
- * that holds `inside` changes `user`. A taker counts itself in `takers` before it tries to get
- * `inside`, so the next release of `inside` wakes the taker. The handle is reference-counted: a
- * thread that has lost the transaction can still pass the handle to calls. */
+ * `inside` works like a mutex. The user takes `inside` at its outermost call, and keeps `inside`
+ * until that call has returned and no top action is open. So a taker never rolls a structure back
+ * in the middle of a change. On a poisoned handle nothing is rolled back and no top action ends, so
+ * the user releases `inside` when the call returns. While the transaction is guarded, only the
+ * thread that holds `inside` changes `user`. A taker counts itself in `takers` before it tries to
+ * take `inside`, so the next release of `inside` wakes the taker. The handle is reference-counted:
+ * a thread that has lost the transaction can pass the handle to calls even then. */
 #include "db/db_private.h"
 
 #include <limits.h>
@@ -181,7 +181,7 @@ bool lladd_txn_give(struct lladd_txn *txn)
     txn->calls = 0;
     leave(txn);
     if (in)
-        ll_txn_unref(txn); /* the reference of the call that is still open */
+        ll_txn_unref(txn); /* the reference of the call that has not returned */
     return mine;
 }
 

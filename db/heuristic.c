@@ -3,16 +3,16 @@
  *
  * One record has both the decision and the outcome to be remembered, so neither is durable without
  * the other. For a commit this record is the commit record; for an abort it is a heuristic record
- * that is written before the rollback. Checkpoints copy the list of outcomes, so the list does not
- * keep log. */
+ * that is written before the rollback. Checkpoints copy the list of outcomes, so the list needs no
+ * old log. */
 #include "db/db_private.h"
 #include "recovery/analysis.h"
 #include "util/vec.h"
 
 #include <string.h>
 
-/* Notes in the control block that the database has heuristic outcomes, so that older libraries,
- * which would lose the outcomes, do not open it. */
+/* Notes in the control block that the database has heuristic outcomes, so that older libraries do
+ * not open the database. Older libraries would lose the outcomes. */
 static int set_feature(struct ll_core *core, struct lladd_error *err)
 {
     int rc = ll_core_mark(core, err);
@@ -26,7 +26,7 @@ static int enter(struct lladd_txn *txn, enum lladd_outcome outcome)
         return rc;
     rc = ll_core_check(txn->core, &txn->err);
     if (rc) {
-        ll_txn_release(txn); /* the next open finds it in doubt */
+        ll_txn_release(txn); /* the next open finds the transaction in doubt */
         return rc;
     }
     if (outcome != LLADD_OUTCOME_COMMIT && outcome != LLADD_OUTCOME_ABORT)
@@ -39,7 +39,8 @@ static int enter(struct lladd_txn *txn, enum lladd_outcome outcome)
 /* Logs the decision. The list and the log change under the checkpoint mutex, so a checkpoint sees
  * both changes or neither. The first request for credit also marks the control block and sets log
  * space aside for checkpoints. The credit is returned before the mutex is taken, because no thread
- * may wait for that mutex with credit (BUF-3); under the mutex it is requested again. */
+ * may wait for that mutex with credit (BUF-3). Under the mutex the credit is requested a second
+ * time. */
 static int decide(struct lladd_txn *txn, const struct ll_heuristic *h, lladd_lsn *lsn)
 {
     struct ll_core *core = txn->core;

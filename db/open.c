@@ -2,13 +2,13 @@
 /* Opens and closes a database handle, and puts its parts together. While one thread opens or closes
  * the handle, no other thread of the application uses it.
  *
- * While a database is created, its directory has a file "creating"; the control block is written
- * last. If a crash leaves "creating" and no valid control block, the next open that may create a
- * database removes the library's other files and starts again. If there is no file "creating", open
- * removes nothing, and refuses a directory that has other files than "lock" but no file "control".
- * The files of a new database may become durable in any order, as long as all of them are durable
- * before the control block is written. So syncs are deferred (io/device_deferred.c,
- * ll_control_write).
+ * During the creation of a database, its directory has a file "creating". The control block is
+ * written last. If a crash leaves "creating" and no valid control block, the next open that may
+ * create a database removes the library's other files and starts again. If there is no file
+ * "creating", open removes nothing. It refuses a directory that has other files than "lock" and no
+ * file "control". The files of a new database may become durable in any order, as long as all of
+ * them are durable before the control block is written. So syncs are deferred
+ * (io/device_deferred.c, ll_control_write).
  *
  *   lock ► control ► log, buffer ► catalogue ► extensions attach ► recovery ► extensions recovered
  *        ► background work ► (after an unclean stop) checkpoint */
@@ -230,9 +230,9 @@ static int init_core(struct lladd_db *db, const struct lladd_options *o, struct 
 }
 
 /* Puts the poison into memory that the kernel clears in a forked child, so that `healthy` is 0
- * there. Process ids are compared instead if there is no such memory, or if the handle has no
- * threads: a handle without threads must be cheap to open. Called before another thread knows the
- * handle. */
+ * there. If there is no such memory, process ids are compared instead. They are also compared if
+ * the handle has no threads, because a handle without threads must be cheap to open. Called before
+ * another thread knows the handle. */
 static void watch_fork(struct lladd_db *db)
 {
     if (!db->core.env.threads)
@@ -404,7 +404,8 @@ static int make_database(struct lladd_db *db, const struct lladd_options *o,
     rc = ll_io_open(core->dev, FILE_CONTROL, LLADD_OPEN_CREATE, &core->control_file);
     if (rc)
         return ll_fail_io(err, rc, true, "create", FILE_CONTROL);
-    /* Allocates the file now: later it is only overwritten, which does not fail on a full disk. */
+    /* Allocates the file now. Later the file is only overwritten, and an overwrite does not fail on
+     * a full disk. */
     static const unsigned char nothing[LL_CONTROL_FILE_BYTES];
     rc = ll_io_pwrite(core->dev, core->control_file, nothing, sizeof nothing, 0);
     if (rc)
@@ -467,14 +468,16 @@ static int look(struct lladd_db *db, const struct lladd_options *o, bool *create
         return ll_fail_io(err, io, false, "list", "the directory");
     if (rc == 0 && l.creating) {
         /* The control block that was read is complete. It must be durable before "creating" is
-         * removed. If a sync has failed before, the bytes read may be only in the system's cache,
-         * and a second sync proves nothing (LOG-4). So the control block is written again. */
+         * removed. If an earlier sync has failed, the bytes that were read may be only in the
+         * system's cache, and a second sync proves nothing (LOG-4). So the control block is written
+         * again. */
         rc = ll_control_write(&core->env, dev, core->control_file, &core->control, err);
         return rc ? rc : remove_marker(dev, err);
     }
     if (rc == 0)
         return 0;
-    /* A torn control block is a sign of an interrupted creation; any other error is not. */
+    /* A torn control block is a sign of an interrupted creation. Any other error is no such
+     * sign. */
     bool torn = rc == LLADD_CORRUPT_CONTROL || rc == LLADD_NOT_A_DATABASE;
     if (rc != LLADD_NOT_FOUND && !(l.creating && torn))
         return rc; /* ll_control_read has set the error */
@@ -507,9 +510,9 @@ static int take_lock(struct lladd_db *db, struct lladd_error *err)
     return rc ? ll_fail_io(err, rc, true, "lock", FILE_LOCK) : 0;
 }
 
-/* Takes a checkpoint, so that the next recovery does not repeat this one. With threads, the
- * checkpointer takes it later. Without threads, lladd_maintain takes it later if the recovery was
- * instant. */
+/* Takes a checkpoint, so that the next recovery does not repeat the work of this recovery. With
+ * threads, the checkpointer takes it later. Without threads, lladd_maintain takes it later if the
+ * recovery was instant. */
 static int checkpoint_recovery(struct lladd_db *db, struct lladd_error *err)
 {
     if (db->core.recover_instantly || db->core.env.threads) {
@@ -518,7 +521,8 @@ static int checkpoint_recovery(struct lladd_db *db, struct lladd_error *err)
             ll_background_want(&db->core);
         return 0;
     }
-    /* An error of the checkpoint, such as a full disk, fails the open only if it poisons. */
+    /* An error of the checkpoint, such as a full disk, fails the open only if the error poisons the
+     * handle. */
     struct lladd_error why = LLADD_ERROR_INIT;
     int rc = ll_checkpoint(&db->core, LL_CHECKPOINT_ALL, &why);
     if (lladd_code_root(rc) != LLADD_ROOT_POISONED)
@@ -658,9 +662,9 @@ static int close_round(struct lladd_db *db, struct lladd_error *err)
     return rc ? rc : ll_checkpoint(core, LL_CHECKPOINT_ALL, err);
 }
 
-/* Participants may write in their callbacks, so rounds repeat until one ends with nothing left to
- * write. If something is left after CLOSE_ROUNDS rounds, the database is not marked clean, and the
- * next open redoes what participants have written, as after a crash. */
+/* Participants may write in their callbacks, so rounds repeat until a round ends with nothing left
+ * to write. If something is left after CLOSE_ROUNDS rounds, the database is not marked clean, and
+ * the next open redoes what participants have written, as after a crash. */
 enum { CLOSE_ROUNDS = 16 };
 
 static int close_clean(struct lladd_db *db)
@@ -676,8 +680,8 @@ static int close_clean(struct lladd_db *db)
         rc = ll_deferred_step(core, UINT64_MAX, &more, &err);
     if (!rc)
         rc = abort_all(db);
-    /* If nothing was logged, the control block is still clean. A page that was repaired when it was
-     * fetched is dirty even then, and must be written while the log can rebuild it. */
+    /* If nothing was logged, the control block has remained clean. A page that was repaired when it
+     * was fetched is dirty even then, and must be written as long as the log can rebuild it. */
     if (rc || (!lladd_atomic_load32(&core->marked) && ll_buffer_dirty_count(core->buffer) == 0))
         return rc;
     for (unsigned i = 0; !rc && !settled && i < CLOSE_ROUNDS; i++) {
@@ -703,7 +707,7 @@ int lladd_close(struct lladd_db *db)
         return LLADD_FORKED;
     if (ll_held_pages(db))
         return LLADD_BAD_STATE;
-    ll_extensions_stop(db); /* extensions' threads may still need the background threads */
+    ll_extensions_stop(db); /* extensions' threads may need the background threads */
     ll_background_stop(db);
     int rc = close_clean(db);
     release(db);

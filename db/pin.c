@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Pins and holds. A pin is a name that keeps the log from an LSN on. A hold does the same, but only
- * in memory. lladd_log_pinner finds what keeps the log from being truncated. */
+/* Pins and holds. A pin is a name that keeps the log from an LSN on. A hold also keeps the log from
+ * an LSN on, but only in memory. lladd_log_pinner finds what keeps the log from being truncated. */
 #include "db/db_private.h"
 
 #include <string.h>
@@ -41,12 +41,13 @@ static int want_space(struct ll_core *core, struct lladd_error *err)
     return rc ? rc : ll_core_set_aside(core, true, err);
 }
 
-/* lsn 0 clears the pin. A change that cannot be logged is undone in memory.
+/* lsn 0 clears the pin. If the change cannot be logged, it is undone in memory.
  *
  * Raising a pin is not logged: at the log's limit there may be no space for the record, and raising
  * the pin may be what frees log. The next checkpoint stores the pin. Until then a crash brings the
- * lower LSN back, which keeps more log than needed. A checkpoint truncates the log after it has
- * stored the pins, and the caller has the checkpoint mutex, so no pin on disk is below the log. */
+ * lower LSN back, and the pin then keeps more log than needed. A checkpoint truncates the log after
+ * it has stored the pins, and the caller has the checkpoint mutex, so no pin on disk is below the
+ * log. */
 static int change_pin(struct ll_core *core, const char *name, lladd_lsn lsn,
                       struct lladd_error *err)
 {

@@ -11,10 +11,10 @@ int lladd_snapshot_acquire(struct lladd_db *db, lladd_lsn *out, struct lladd_err
     if (rc)
         return rc;
     lladd_mutex_lock(&core->misc);
-    /* `visible` is the LSN of the newest commit; after an open it is the LSN of the last
-     * checkpoint if that is higher. `visible` advances under the commit mutex, after the
-     * participants' `logged` callbacks. So all commits up to the value read here are visible. It
-     * never decreases, so the list stays sorted. */
+    /* `visible` is the LSN of the newest commit. After an open it is the LSN of the last
+     * checkpoint, if that LSN is higher. `visible` advances under the commit mutex, after the
+     * participants' `logged` callbacks. So all commits up to the value read here are visible.
+     * `visible` never decreases, so the list stays sorted. */
     uint64_t lsn = lladd_atomic_load64(&core->txns.visible);
     size_t n = core->snapshots.len;
     struct ll_snapshot *newest = n ? ll_vec_at(&core->snapshots, n - 1) : NULL;

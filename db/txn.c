@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The public calls on transactions: begin, commit, abort, savepoints, participants. One thread at a
- * time uses a transaction; another thread can take over a transaction that is guarded
- * (db/guard.c). */
+ * time uses a transaction. Another thread can take over a guarded transaction (db/guard.c). */
 #include "db/db_private.h"
 
 #include <stddef.h>
@@ -98,8 +97,8 @@ void ll_txn_tell_committed(struct lladd_txn *txn, lladd_lsn commit)
     }
 }
 
-/* Commits a transaction that wrote nothing. `wait`: waits until the commits that the transaction
- * may have read are as durable as the transaction demands (TXN-1). */
+/* Commits a transaction that wrote nothing. `wait`: first waits until the commits that the
+ * transaction may have read are as durable as the transaction demands (TXN-1). */
 static int commit_nothing(struct lladd_txn *txn, bool wait, lladd_lsn *out)
 {
     struct ll_core *core = txn->core;
@@ -237,7 +236,7 @@ int lladd_abort(struct lladd_txn *txn)
         return rc;
     rc = ll_core_check(txn->core, &txn->err);
     if (rc) {
-        ll_txn_release(txn); /* the next open rolls it back */
+        ll_txn_release(txn); /* the next open rolls the transaction back */
         return rc;
     }
     return ll_txn_abort(txn);

@@ -179,8 +179,8 @@ int lladd_log_redo_only(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page
     return update(txn, op, page, lladd_span_of(args, len), LL_APPLY_REDO_ONLY);
 }
 
-/* With lladd_dst.scarce, this function refuses more records than the operation's credit_max: with
- * the smallest log buffer that lladd_open accepts, such a request could be refused, too. */
+/* With lladd_dst.scarce, this function refuses more records than the operation's credit_max. The
+ * smallest log buffer that lladd_open accepts could refuse such a request, too. */
 static int check_credit_max(struct lladd_txn *txn, const struct ll_name *name, unsigned count)
 {
     const struct lladd_op *op = name->desc;
@@ -269,8 +269,8 @@ int lladd_update_page(struct lladd_txn *txn, lladd_op_id id, struct lladd_page *
 
 /* ---- records without a page -------------------------------------------------------------- */
 
-/* Gets credit for one record with this many redo and undo bytes, and for its undo; `name` NULL: a
- * record without undo. A thread that holds a page must not wait for credit: it may only log a
+/* Gets credit for one record with this many redo and undo bytes, and for its undo. `name` NULL: the
+ * record has no undo. A thread that holds a page must not wait for credit: it may only log a
  * record without undo, with credit that it already has. */
 static int want_record(struct lladd_txn *txn, struct ll_name *name, size_t redo, size_t undo)
 {
@@ -291,8 +291,7 @@ static int want_record(struct lladd_txn *txn, struct ll_name *name, size_t redo,
     return ll_core_reserve_plain(txn, ll_record_bound(redo, undo), 0);
 }
 
-/* Debug builds: checks undo bytes that the caller has passed against the operation's undo
- * fields. */
+/* In debug builds, checks the caller's undo bytes against the undo fields of the operation. */
 static int check_undo_fields(struct lladd_txn *txn, const struct lladd_op *op,
                              struct lladd_span undo)
 {
@@ -439,7 +438,7 @@ int lladd_nta_end(struct lladd_txn *txn, struct lladd_action *action, lladd_op_i
                             .redo = lladd_span_of(needed, sizeof needed),
                             .undo = lladd_span_of(undo, len)};
     pop_action(txn);
-    /* Once the end is logged, the records inside the action need no physical undo. */
+    /* As soon as the end is logged, the records inside the action need no physical undo. */
     uint64_t inside =
         txn->undo_used - (a.undo_used < txn->undo_used ? a.undo_used : txn->undo_used);
     if (name)
