@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Inspection: reads a database's files without opening it and without the application. One thread
- * at a time uses a view.
+ * Inspection: reads a database's files without opening the database, and without the application.
+ * One thread at a time uses a view.
  *
  *   inspect.c      the view: control block, files, the process that has the database open; info
  *                  and lists
@@ -10,7 +10,7 @@
  *   page.c         pages: a page's header, and its use in the allocation bitmap
  *   verify.c       checks everything, with a finding for each damaged place
  *   verify_log.c   the same for the log
- *   part.c         bounds the memory for pages that the log changes: one part of them at a time
+ *   part.c         bounds the memory for data about pages: one part of the pages at a time
  *   open.c         tries the first steps of the next open, with the open's own code
  *
  * A view has the log open for reading. It also has the parts of the core that need no running
@@ -18,7 +18,7 @@
  * the same decoders, so they agree on what is damaged.
  *
  * The files of a database in use change while a view reads them, and a mix of old and new bytes
- * looks like damage. Damage is therefore read again. Damage is reported if no process has the
+ * looks like damage. So a damaged place is read again. Damage is reported if no process has the
  * database open, or if several reads find the same damage.
  *
  * Stored bytes are checked, never asserted (ERR-1).
@@ -274,7 +274,7 @@ int ll_inspect_open_log(struct lladd_inspect *v, const struct ll_control *c, boo
     return ll_log_open(&cfg, &start, out, err);
 }
 
-/* A failure is noted in the view; only a lack of memory is an error of the call. */
+/* A failure is noted in the view. Only a lack of memory is an error of the call. */
 static int open_log(struct lladd_inspect *v, struct lladd_error *err)
 {
     int rc = ll_inspect_open_log(v, &v->core.control, true, &v->log, &v->log_error);
@@ -587,7 +587,7 @@ static int put_pinner(struct lladd_inspect *v, struct ll_vec *rows, const char *
     return 0;
 }
 
-/* Writes format:gtrid:bqual, gtrid and bqual in hexadecimal, truncated to the buffer's size. */
+/* Writes format:gtrid:bqual, truncated to the buffer's size. gtrid and bqual are in hexadecimal. */
 static void gid_text(const struct lladd_gid *g, char *out, size_t size)
 {
     int n = snprintf(out, size, "%lld:", (long long)g->format);

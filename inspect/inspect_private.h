@@ -15,8 +15,8 @@ struct ll_inspect_txn {
     struct lladd_inspect_txn seen;
     bool row;           /* the checkpoint's transaction table contains the transaction */
     bool doubt_known;   /* the transaction's prepare record was read */
-    uint64_t log_bytes; /* bytes of its scanned records, and the undo reserve in its row: an
-                         * estimate of what undo reads */
+    uint64_t log_bytes; /* bytes of its scanned records, plus the undo reserve in its row. The sum
+                         * estimates how much undo reads */
 };
 
 struct ll_inspect_file {
@@ -27,14 +27,14 @@ struct ll_inspect_file {
 /* An allocation bitmap as recovery would leave it before undo. */
 struct ll_inspect_map {
     unsigned char *bytes;
-    bool bad; /* damaged in the file, and not rebuilt by redo; its bytes are zeros */
+    bool bad; /* the bitmap is damaged in the file, and not rebuilt by redo; `bytes` are zeros */
 };
 
 /* The pages of one pass over the log: those with numbers [first, end). */
 struct ll_inspect_part {
     struct ll_hashmap pages;
     uint64_t first, end; /* end UINT64_MAX: this is the last part, as far as known */
-    size_t most;         /* most pages that fit */
+    size_t most;         /* maximum number of pages that fit */
 };
 
 struct lladd_inspect {
@@ -139,14 +139,14 @@ void ll_inspect_free_maps(struct lladd_inspect *);
 
 #define LL_VERIFY_NO_OFFSET UINT64_MAX
 
-/* The data about a page collected from the log. */
+/* The data that the log has about a page. */
 struct ll_verify_history {
     uint64_t base;        /* LSN of the newest image or format record; 0: the log has none */
     uint64_t last;        /* LSN of the newest record */
     uint64_t first;       /* LSN of the page's first record that redo reads; 0: none */
     uint64_t first_prev;  /* the page LSN that this record expects */
     bool first_is_base;   /* this record is an image or a format record */
-    bool given_up;        /* freed after `last`: the page on disk may be older */
+    bool given_up;        /* the page was freed after `last`, so it may be older on disk */
     bool given_up_before; /* value of `given_up` before the newest `lladd.map.free` of the page, in
                            * case that record is undone */
 };
@@ -169,8 +169,8 @@ struct ll_verify {
     bool log_whole_before;  /* log_whole when the first pass over the records began */
     uint64_t seen;          /* records read in this pass */
     struct ll_hashmap told; /* LSNs of records that were reported because they do not follow the
-                             * page's previous record. Later passes read them again and must not
-                             * report them again */
+                             * page's previous record. Later passes read these records, and must not
+                             * report them a second time */
     struct ll_hashmap txns; /* id -> LSN of its last record */
     struct ll_vec barriers; /* all redo barriers of the log, oldest first */
     struct ll_log_cursor *cursor; /* reads single records */

@@ -2,8 +2,8 @@
 /* Inspection of the log: transactions, records and their fields, without the application's code.
  *
  * The survey does the same as analysis (recovery/analysis.c), but operations need not be
- * registered, and the survey skips records with contents that it cannot decode; verify_log.c
- * reports them. All other functions read record by record with a cursor.
+ * registered. The survey skips a record if it cannot decode the record's contents; verify_log.c
+ * reports such records. All other functions read record by record with a cursor.
  *
  * The library's own records have field layouts here, like those of operations. Checkpoint data,
  * catalogue entries and prepare records vary too much for a layout; functions print them. */
@@ -210,8 +210,8 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* Finds the first record at or after `at`. If a record is known to begin at `at`, damage there is
- * an error; otherwise the first good record is taken. */
+/* Finds the first record at or after `at`. If a record is known to begin at `at`, damage at `at` is
+ * an error. Otherwise the first good record is taken. */
 static int first_record(struct lladd_inspect *v, struct ll_log_cursor *cursor, lladd_lsn at,
                         struct ll_record *rec, struct lladd_error *err)
 {
@@ -221,7 +221,8 @@ static int first_record(struct lladd_inspect *v, struct ll_log_cursor *cursor, l
                  : ll_log_cursor_seek(cursor, at, rec, err);
 }
 
-/* How often to check whether a database in use has truncated a place that cannot be read. */
+/* For a place that cannot be read: how often to check whether the database in use has truncated the
+ * place. */
 enum { ASKED = 4 };
 
 /* Is `at` at or after the end that the log had when the view was taken? A log in use grows there,
@@ -231,7 +232,8 @@ static bool is_end(const struct lladd_inspect *v, lladd_lsn at)
     return v->scanned && at.v >= v->info.log_end.v;
 }
 
-/* The log from `at` to `to` was truncated, and its files recycled, before it could be read. */
+/* Notes that the log from `at` to `to` was truncated, and its files recycled, before it was
+ * read. */
 static void note_recycled(struct lladd_inspect *v, uint64_t at, uint64_t to)
 {
     v->info.recycled_bytes += to - at;
@@ -252,8 +254,8 @@ static void note_late_start(struct lladd_inspect *v, lladd_lsn at, int rc,
 
 /* Handles a record at `at` that cannot be read; `why` is the error. If the database in use has
  * truncated the record meanwhile and recycled its file, finds the oldest record that is left, and
- * returns 0. Otherwise returns `why`. The oldest record may be recycled before it is read, too; but
- * the oldest LSN grows each time, so the loop ends at the latest at the view's end. */
+ * returns 0. Otherwise returns `why`. The oldest record may be recycled before it is read, too. But
+ * the oldest LSN grows each time, so the loop ends no later than at the view's end. */
 static int pass_over(struct lladd_inspect *v, struct ll_log_cursor *cursor, lladd_lsn at, int why,
                      struct ll_record *rec, struct lladd_error *err)
 {
@@ -282,7 +284,7 @@ static int pass_over(struct lladd_inspect *v, struct ll_log_cursor *cursor, llad
 }
 
 /* Returns the error of a walk that stopped at `at`. The end of a walk is an error if the log ended
- * before the end that the view knows. */
+ * before the end that the view has recorded. */
 static int judge_stop(struct lladd_inspect *v, lladd_lsn at, int rc, struct lladd_error *err)
 {
     if (rc != LLADD_END || !v->scanned || is_end(v, at))
@@ -449,7 +451,7 @@ static void put_place(struct lladd_inspect *v, uint64_t lsn, char *out, size_t s
         snprintf(out, size, "LSN %llu", (unsigned long long)lsn);
 }
 
-/* Do the bytes at the log's end begin like a record? Then that record is incomplete. */
+/* Do the bytes at the log's end begin like a record? If so, that record is incomplete. */
 static bool is_torn(struct lladd_inspect *v)
 {
     unsigned char head[64];

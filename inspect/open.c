@@ -20,7 +20,7 @@ static int try_undo(struct ll_core *core, struct ll_log_cursor *cursor, struct l
             if (rc)
                 return rc;
             if (rec.prev.v >= at.v)
-                break; /* verify_log.c reports it */
+                break; /* verify_log.c reports the wrong link */
         }
     }
     return 0;

@@ -4,8 +4,8 @@
  *
  * The allocation bitmap says whether a page must be valid: pages of a raw extent have neither
  * header nor checksum, and free pages may hold anything. A bitmap on disk may be older than the
- * log. So the bitmaps that the log changes are redone here in memory, with recovery's code; the
- * result is their state in a recovery before undo.
+ * log. So the bitmaps that the log changes are redone here in memory, with recovery's code. The
+ * result is the state of these bitmaps in a recovery before undo.
  */
 #include "inspect/inspect_private.h"
 
@@ -135,7 +135,7 @@ void ll_inspect_free_maps(struct lladd_inspect *v)
 }
 
 /* Reads the bitmap as redo will find it: from the file, or from the double-write area. Uses zeros
- * if both are damaged, because redo may still rebuild it. */
+ * if both are damaged, because redo may rebuild the bitmap. */
 static struct ll_inspect_map *want_map(struct lladd_inspect *v, uint64_t page)
 {
     struct ll_inspect_map *m = ll_hashmap_get_ptr(&v->maps, page);
@@ -256,7 +256,8 @@ static int describe(struct lladd_inspect *v, lladd_pageno page, const struct lla
 
 /* Judges again a page of a database in use that looks damaged; v->page has its bytes. The page may
  * be newer than the view, so the function takes the view again. The page may have been read while
- * it was being written, so the function reads it again if it still looks damaged. */
+ * it was being written, so the function reads the page again if the page looks damaged in the new
+ * view, too. */
 static int judge_again(struct lladd_inspect *v, lladd_pageno page, int *bad,
                        struct lladd_error *why, struct lladd_error *err)
 {

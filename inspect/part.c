@@ -3,14 +3,14 @@
  * Inspection in parts: bounds the memory for the pages that the log changes.
  *
  * A log of a gigabyte can change ten million pages. A part holds data about a bounded number of
- * pages. When a part is full, it drops the pages with the highest numbers and takes no more pages
- * above that limit. Those pages form the next part, in another pass over the log. Each part except
- * the last has at least a quarter of the pages that fit, so few passes are needed.
+ * pages. When a part is full, it drops the pages with the highest numbers. From then on it takes no
+ * page with such a number. Those pages form the next part, in another pass over the log. Each part
+ * except the last has at least a quarter of the pages that fit, so few passes are needed.
  */
 #include "inspect/inspect_private.h"
 
-/* Slots of the map for each page: at most three quarters of the slots are used, and half of that
- * after the map has grown. While the map grows, the old slots exist too. */
+/* Slots of the map for each page: at most three quarters of the slots are used, and half as many
+ * after the map has grown. During the growth of the map the old slots exist, too. */
 enum { SLOT = sizeof(struct ll_hashmap_slot), SLOTS_EACH = 4, LEAST = 4 };
 
 void ll_part_init(struct ll_inspect_part *p, const struct ll_env *env, uint64_t memory, size_t each)

@@ -2,17 +2,18 @@
 /* Verification: checks everything, and reports the consequence of each damaged place.
  *
  * A finding has one of three kinds. *Damage*: data is lost, or an open will fail. *Repair*: the
- * library will repair the place by itself (a copy of the control block; a page that the log or the
- * double-write area can rebuild). *Note*: not a fault, for example a torn tail after a crash.
+ * library will repair the place by itself. Such a place is a copy of the control block, or a page
+ * that the log or the double-write area can rebuild. *Note*: not a fault, for example a torn tail
+ * after a crash.
  *
- * First the whole log is read, also after damage. If it has records about more pages than fit in
- * memory, it is read again for each further part of the pages (part.c). For each page the log gives
- * the newest base, the last record, and the page LSN that the first record of redo expects. The
- * checks find
+ * First the whole log is read, even after damage. If the log has records about more pages than fit
+ * in memory, the log is read again for each further part of the pages (part.c). For each page the
+ * log gives the newest base, the last record, and the page LSN that the first record of redo
+ * expects. The checks find
  *   - a page that is older than the last record about it, after a clean close: a write was lost,
  *     unless the page was freed after that record
- *   - a page with an LSN at which the log has no record about it: its contents belong to another
- *     page or database
+ *   - a page with an LSN at which the log has no record about the page: its contents belong to
+ *     another page or database
  *   - a page that does not have the page LSN that the first record of redo expects: recovery will
  *     fail at this page, unless the log has a base of it
  *
@@ -31,8 +32,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* For a database in use: rounds of checks before damage is reported, and reads of a damaged page in
- * each round. */
+/* For a database in use: the number of rounds of checks before damage is reported, and the number
+ * of reads of a damaged page in each round. */
 enum { LOOKS = 4, READS = 16 };
 #define CHUNK 65536u
 
@@ -104,8 +105,8 @@ static int check_zeros(struct ll_verify *c, const char *file, uint64_t from, uin
     return 0;
 }
 
-/* Checks that the log reaches as far as the witness. Does nothing after a clean close, nor for a
- * database in use, in which log and witness grow between the two reads. */
+/* Checks that the log reaches as far as the witness. Does nothing after a clean close. Does nothing
+ * for a database in use either: its log and its witness grow between the two reads. */
 static int verify_witness(struct ll_verify *c)
 {
     struct lladd_inspect *v = c->v;
@@ -223,8 +224,8 @@ static int verify_dwb(struct ll_verify *c)
 
 /* ---- pages ---------------------------------------------------------------------------------- */
 
-/* Returns why a page that is older than its last record in the log is damaged; NULL if it is not
- * damaged. *rebuilt: recovery will repair the page. */
+/* For a page that is older than its last record in the log. Returns why the page is damaged; NULL:
+ * the page is not damaged. *rebuilt: recovery will repair the page. */
 static const char *why_outdated(struct ll_verify *c, uint64_t page, const unsigned char *bytes,
                                 const struct ll_verify_barrier *f, uint64_t *lsn, bool *rebuilt)
 {
@@ -252,8 +253,8 @@ static const char *why_outdated(struct ll_verify *c, uint64_t page, const unsign
     return NULL;
 }
 
-/* True if the log has no record about this page at the page's LSN. *by: the operation of that
- * record, if it is registered. */
+/* True if the log has no record about this page at the page's LSN. *by: the operation of the record
+ * at that LSN; NULL: the operation is not registered. */
 static bool is_foreign(struct ll_verify *c, uint64_t page, const unsigned char *bytes,
                        const struct lladd_op **by)
 {
@@ -272,7 +273,8 @@ static bool is_foreign(struct ll_verify *c, uint64_t page, const unsigned char *
     if (ll_redo_barrier_decode(&rec, &first, &count))
         return page - first >= count;
     bool foreign = !ll_redo_index_counts(&rec) || rec.page != page;
-    /* The operation is that of the record before the image. */
+    /* An image has no operation of its own: the operation is that of the record before the
+     * image. */
     if (!foreign && rec.kind == LL_REC_IMAGE &&
         (!rec.page_prev.v || ll_log_cursor_read(c->cursor, rec.page_prev, &rec, NULL)))
         return false;
@@ -374,8 +376,8 @@ static int check_contents(struct ll_verify *c, uint64_t page, const struct ll_ve
     return 0;
 }
 
-/* A free page may hold anything. But no page is written before the log is durable up to its LSN
- * (BUF-1), so a page newer than the whole log proves that the log has lost its end. */
+/* A free page may hold anything. But no page is written before the log is durable up to the page's
+ * LSN (BUF-1). So a page newer than the whole log proves that the log has lost its end. */
 static int check_free(struct ll_verify *c, uint64_t page)
 {
     const struct lladd_inspect *v = c->v;
@@ -405,9 +407,9 @@ static int verify_page(struct ll_verify *c, uint64_t page)
         c->out->raw_pages++;
         return 0;
     }
-    /* Bitmaps are never freed: if the log changes a bitmap that is missing, a write was lost. And a
-     * bitmap may be outdated: a page that the log changes and does not free afterwards is in use,
-     * whatever the bitmap says. */
+    /* Bitmaps are never freed: if the log changes a bitmap that is missing, a write was lost. A
+     * bitmap may also be outdated: a page that the log changes and does not free afterwards is in
+     * use, whatever the bitmap says. */
     bool is_map = ll_operations_bitmap_of(v->core.page_size, lladd_page_of(page)).v == page;
     const struct ll_verify_history *h = ll_verify_history_of(c, page);
     bool changed = h && h->last && !h->given_up && c->log_whole;
@@ -491,8 +493,8 @@ void ll_verify_progress(const struct ll_verify *c, const char *what, uint64_t do
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-/* An open can fail although no check has found damage, for example if a file is missing to which
- * nothing else refers. */
+/* An open can fail although no check has found damage, for example if a file is missing and no
+ * other file refers to it. */
 static int verify_open(struct ll_verify *c)
 {
     struct lladd_error why = LLADD_ERROR_INIT;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Verification of the log: checks every record that can be read, also after damage, and collects
+ * Verification of the log: checks every record that can be read, even after damage, and collects
  * what verify.c needs about pages and transactions.
  *
- * A record with a good checksum can still be wrong: its contents may not fit its kind, the
- * catalogue may not have its number, or its link to the previous record may be wrong.
+ * Even a record with a good checksum can be wrong. Its contents may not fit its kind. The catalogue
+ * may lack its number. Its link to the previous record may be wrong.
  */
 #include "inspect/inspect_private.h"
 
@@ -354,8 +354,8 @@ static int see_segment(void *ctx, const struct ll_log_file *f)
                                                     .message = f->why});
 }
 
-/* Reports a place that cannot be read, and continues after it. 0: *rec is the next good record;
- * LLADD_END: no good record follows. */
+/* Reports a place that cannot be read, and continues after this place. 0: *rec is the next good
+ * record; LLADD_END: no good record follows. */
 static int pass_damage(struct ll_verify *c, struct ll_log_cursor *cursor,
                        const struct lladd_error *first, uint64_t at, struct ll_record *rec,
                        int code)
