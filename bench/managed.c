@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Managed dTables: writing rows in one large transaction and in many small ones, their memory,
- * digests, and the cost of reading through the layers. Prints JSON lines; see docs/benchmarks.md.
+/* Measures managed dTables: writing rows in one large transaction and in many small ones, the
+ * memory of the rows, digests, and the cost of reading through the layers. Prints JSON lines; see
+ * docs/benchmarks.md.
  *
  *   bench-managed [case]...   cases: load small read; default: all
  *
- * The tables have four million keys from 0 up and values of five bytes, and are in memory. */
+ * The tables have four million keys from 0 up and values of five bytes. The database
+ * is on a memory device. */
 #include "common_dtable.h"
 
 #include <lladd/device.h>

@@ -13,9 +13,9 @@
  * fills a blob, take no data pages.
  *
  * A call that returns an error has changed nothing. LLADD_WRONG_TYPE if the page is not a blob's
- * root, LLADD_DESTROYED if the blob has been destroyed. A large write allocates an extent. If a
- * thread still has one of the extent's pages fixed from before that page was freed, the write
- * returns LLADD_BUSY; the caller may repeat the write.
+ * root, LLADD_DESTROYED if the blob has been destroyed. A large write allocates an extent. A
+ * page of the extent may have been in use before. If a thread has fixed it then, and has not
+ * released it yet, the write returns LLADD_BUSY; the caller may repeat the write.
  *
  * A reader that holds no lock sees each page as it is at one moment, but may see two pages as they
  * are at different moments. A large write is synced when its transaction commits or prepares. The
@@ -69,7 +69,7 @@ LLADD_API int lladd_blob_pages(struct lladd_db *, lladd_pageno root,
  *  default (1 MiB); UINT64_MAX: all writes are logged. */
 LLADD_API void lladd_blob_bulk_from(struct lladd_db *, uint64_t bytes);
 /** Checks that every page exists and belongs to the blob, and that the bytes after the blob's end
- *  are zero. No other thread may change the blob meanwhile. LLADD_CORRUPT_PAGE. */
+ *  are zero; LLADD_CORRUPT_PAGE otherwise. No other thread may change the blob meanwhile. */
 LLADD_API int lladd_blob_check(struct lladd_db *, lladd_pageno root, struct lladd_error *);
 
 #ifdef __cplusplus

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The transaction table, commit and abort.
  *
- * All transactions ever allocated are in one list (`mutex`), and are reused with their buffers. In
- * the common case begin and end do not take `mutex`. A transaction that ends with little log space
- * is parked, and the next begin takes the parked transaction. Only one transaction is parked; other
- * transactions go into a free list when they end. A parked transaction keeps its log space, so that
- * the next transaction need not ask for log space. Another thread may release that space when log
- * space is short. A reader of the list skips FREE transactions. It reads the other transactions
- * with ll_txn_values, because a transaction may end and another may begin in its memory.
+ * All transactions ever allocated are in one list (`mutex`), and are reused with their buffers.
+ * In the common case begin and end do not take `mutex`. A transaction that has only little log
+ * space when it ends is parked, and the next begin takes the parked transaction. Only one
+ * transaction is parked; other transactions go into a free list when they end. A parked transaction
+ * keeps its log space, so that the next transaction need not ask for log space. Another thread may
+ * release that space when log space is short. A reader of the list skips FREE transactions. It
+ * reads the other transactions with ll_txn_values, because a transaction may end and another may
+ * begin in its memory.
  *
  * Commit records get their LSNs under the mutex `commit`, and `logged` runs under this mutex. So
  * participants see commits in LSN order, and all commits up to `visible` are visible.
  *
  * Two things must wait until a commit is durable: its durable callbacks, and the release of its
  * undo reserve. (If a crash loses the commit, the rollback needs the reserve: REC-3.) Callbacks and
- * reserves are queued in commit order. A thread drains the queue where callbacks may run (THR-2):
- * after a commit, a wait or a checkpoint, and in lladd_maintain. One thread drains at a time, so
- * callbacks run in commit order, too. They run without the mutex. Undo reserves do not wait for
- * callbacks: the first thread that finds a commit durable releases the commit's reserve. */
+ * reserves are queued in commit order. The queue is drained at the points where callbacks may run
+ * (THR-2): after a commit, a wait or a checkpoint, and in lladd_maintain. One thread drains at a
+ * time, so callbacks run in commit order, too. They run without the mutex. Undo reserves do not
+ * wait for callbacks: the first thread that finds a commit durable releases its reserve. */
 #include "recovery/core.h"
 #include "util/held.h"
 
@@ -546,7 +547,7 @@ int ll_txn_abort(struct lladd_txn *txn)
     if (txn->id.v) {
         txn->n_actions = 0;
         txn->depth = 0;
-        /* the rollback of a transaction in doubt may log the first record of this run */
+        /* the rollback of a transaction in doubt may log the first record since open */
         int rc = ll_core_mark(core, &txn->err);
         if (!rc && !LLADD_PLANTED(LLADD_BUG_END_FIRST))
             rc = ll_rollback(txn, lladd_lsn_of(0));
@@ -600,8 +601,9 @@ struct lladd_txn *ll_txns_next(const struct lladd_txn *txn)
 }
 
 /* The loads are ordered, and the state is FREE until all fields of a new life are set. undo_used is
- * the reserve after the record `last`, or counts one record more. Reason: the reserve grows before
- * a record is appended, and shrinks after a record is appended. */
+ * the reserve that a rollback from the record `last` on needs, or that and the share of one more
+ * record: a record that needs reserve adds it before the append, and a record that gives reserve
+ * back subtracts it after the append. */
 bool ll_txn_values(const struct lladd_txn *txn, struct ll_txn_values *out)
 {
     uint64_t life;
@@ -650,8 +652,8 @@ lladd_lsn ll_txns_oldest(struct ll_core *core, struct lladd_pinner *pinner)
     uint64_t oldest = UINT64_MAX;
     lladd_mutex_lock(&t->mutex);
     for (struct lladd_txn *txn = ll_txns_first(t); txn; txn = ll_txns_next(txn)) {
-        /* The id is stored between reserve and publish, so an id that is not visible yet is not
-         * below the tail that the caller has read before. */
+        /* The id is stored between reserve and publish, so an id that is not visible here is at
+         * or above the tail that the caller read before this call. */
         struct ll_txn_values now;
         if (!ll_txn_values(txn, &now) || now.id >= oldest)
             continue;

@@ -35,7 +35,7 @@ static int see_local(void *ctx, uint64_t txn, bool live)
     return add(ctx, txn, true);
 }
 
-/* The timeline of the path on which the transaction began. */
+/* Returns the timeline on which the transaction began: w's own, or one of its ancestors. */
 static uint32_t timeline_of(const struct ll_ship_wanted *w, uint64_t txn)
 {
     const struct ll_ship_step *step = (const void *)w->steps.data;
@@ -46,7 +46,7 @@ static uint32_t timeline_of(const struct ll_ship_wanted *w, uint64_t txn)
     return timeline;
 }
 
-/* The first part of a spool in the store. */
+/* Called for each object in the store. Adds the spool if the object is the first part of one. */
 static int see_stored(void *ctx, const char *name, uint64_t size)
 {
     struct ll_ship_wanted *w = ctx;
@@ -233,7 +233,7 @@ static int each_part(struct ll_ship_wanted *w, const struct ll_ship_spooled *s, 
         rc = each_piece(w, s, part, e, &last);
     if (rc == LLADD_NOT_FOUND && s->local) /* the part was stored and deleted meanwhile */
         return each_part(w, &stored, e);
-    /* The transaction is about to commit: its spool is not stored whole. */
+    /* The store does not have all parts of the spool yet, so the transaction has not committed. */
     return rc == LLADD_NOT_FOUND ? 0 : rc;
 }
 

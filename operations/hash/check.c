@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Whole tables: statistics, the list of pages, and a check. If other threads change the table
- * meanwhile, statistics mix states of different moments. While the other two run, the caller makes
- * sure that the table does not change. */
+ * meanwhile, statistics mix states of different moments. The caller must keep the table from
+ * changing while the list of pages is made, and while the check runs. */
 #include "operations/hash/table.h"
 
 #include <lladd/blob.h>
@@ -162,7 +162,7 @@ int lladd_hash_check(struct lladd_hash *h, struct lladd_error *err)
 {
     struct ll_hash_table *t = h->table;
     struct checker c = {.keys = NULL};
-    ll_hash__forget(t); /* The check uses the number of buckets of the root page. */
+    ll_hash__forget(t); /* so that the number of buckets is read from the root page */
     int rc = ll_hash__each_page(t, check_page, &c, err);
     lladd_mem_free(t->db, c.keys);
     if (rc)

@@ -28,7 +28,8 @@ static struct fixture r;
 static lladd_pageno pages[PAGES];
 static struct fault_crash how;
 
-/* Makes commits and a loser of `loses` updates. Then the process dies, and the disk is full. */
+/* Commits some transactions, and leaves a loser with `loses` updates. Then the process dies, and
+ * the disk is full. */
 static void load_with(bool instant, unsigned loses, uint64_t segment_max)
 {
     how.seed = 1;
@@ -114,7 +115,7 @@ END_TEST
 
 static bool early;
 
-/* A real class would read on its page from which LSN on it needs the log. */
+/* A real class would read the oldest LSN that it needs from its page. */
 static lladd_lsn class_durable_lsn(void *ctx, struct lladd_db *db)
 {
     (void)ctx;
@@ -154,7 +155,7 @@ static void use_up_log(void)
     ck_assert_int_eq(rc, LLADD_NO_SPACE);
 }
 
-/* A class has on its page the LSN from which on it needs the log. So recovery must redo the pages
+/* A class stores on its page the oldest LSN that it still needs. So recovery must redo the pages
  * before it asks the class, even if it lacks log space. */
 START_TEST(a_class_is_not_asked_before_its_pages_are_redone)
 {
@@ -583,7 +584,8 @@ START_TEST(checkpoints_in_vain_do_not_use_up_the_reserved_space)
 }
 END_TEST
 
-/* Maintenance does its other work when its checkpoint is refused, and ends. */
+/* If its checkpoint is refused, maintenance still does its other work, and then says that nothing
+ * is left to do. */
 START_TEST(maintenance_goes_on_without_its_checkpoint)
 {
     load(true, 0);
@@ -654,7 +656,7 @@ static const struct lladd_op half = {
 
 /* A kill comes when each of many rollbacks has logged a part of a compensation. Recovery undoes the
  * parts and runs the compensations again. The compensations may need more space than is reserved.
- * Open succeeds nevertheless, because they seldom need so much. */
+ * Open does not fail for this reason: compensations seldom need all that they may need. */
 START_TEST(one_kill_interrupts_many_rollbacks)
 {
     how.seed = 1;

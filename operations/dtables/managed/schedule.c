@@ -2,9 +2,9 @@
 /* Decides which maintenance is due, and does it.
  *
  * The ruler schedule (Anvil paper, section 5.3; `every` is its k) combines runs when k digests have
- * made runs that are not combined yet. It combines these runs and some older ones: as many as the
- * number of the combine, counted from 1, has trailing zero bits. (The paper's text subtracts one
- * from this number; the sequence in the paper does not.) The tiered schedule begins with the newest
+ * made runs that are not combined yet. The n-th combine, counted from 1, takes these k runs and z
+ * older ones: z is the number of trailing zero bits of n. (The paper's text subtracts one from z;
+ * the sequence in the paper does not.) The tiered schedule begins with the newest
  * run and adds older runs, while the next run is at most 5/4 as large as the runs added before it
  * together. If these are at least k runs, it combines them. */
 #include "operations/dtables/managed/managed.h"
@@ -20,7 +20,7 @@ static bool digest_due(const struct lladd_managed *t, uint64_t now)
 {
     const struct ll_manifest *m = &t->manifest;
     if (lladd_atomic_load64(&t->pending_bytes) >= m->memory_bytes)
-        return true; /* due even if no transaction committed, to free the memory */
+        return true; /* to free memory, even if no transaction has committed since the digest */
     if (lladd_atomic_load64(&t->newest) <= t->view->cutoff)
         return false;
     return lladd_atomic_load32(&t->asked) ||
