@@ -69,9 +69,10 @@ static int open_archived(const struct bench_setup *s, struct bench_db **out)
     int rc = bench_lladd_archive(s, &o, &a);
     rc = rc ? rc : open_with(s, &o, false, LLADD_HASH_LOGICAL, out);
     lladd_options_release(&o);
-    if (!rc)
-        (*out)->archive = a;
-    return rc;
+    if (rc)
+        return rc;
+    (*out)->archive = a;
+    return bench_lladd_catch_up(*out);
 }
 
 static int open_logical(const struct bench_setup *s, struct bench_db **out)

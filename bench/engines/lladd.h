@@ -53,6 +53,9 @@ int bench_lladd_open(const struct bench_setup *, struct bench_db **out);
 /* Registers an archive with the options; the caller puts it into the bench_db that it opens. */
 int bench_lladd_archive(const struct bench_setup *, struct lladd_options *,
                         struct bench_archive *out);
+/* Waits until the log that there is has been stored, so that the archive of the load is not
+ * measured with the workload. */
+int bench_lladd_catch_up(struct bench_db *);
 int bench_lladd_close(struct bench_db *);
 int bench_lladd_begin(struct bench_db *, struct bench_thread *, struct bench_txn **out);
 int bench_lladd_commit(struct bench_db *, struct bench_txn *);

@@ -62,6 +62,16 @@ int bench_lladd_archive(const struct bench_setup *s, struct lladd_options *o,
     return bench_lladd_failed("archive", rc, &err);
 }
 
+int bench_lladd_catch_up(struct bench_db *b)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    bool more = true;
+    int rc = 0;
+    while (more && !rc)
+        rc = lladd_archive_step(b->archive.archive, &more, &err);
+    return bench_lladd_failed("archive", rc, &err);
+}
+
 int bench_lladd_close(struct bench_db *b)
 {
     int rc = lladd_close(b->db);
