@@ -34,7 +34,7 @@ LINES = [
     ("ten million ordered rows put, in random order",
      query("W11", "load", ORDERED, 10 * MILLION)),
     ("random lookups among ten million ordered rows",
-     query("W11", "lookup", ORDERED, 10 * MILLION)),
+     query("W11", "lookup", ORDERED, MILLION)),
     ("scans of 100 ordered rows", query("W11", "scan", ORDERED, 100000)),
 ]
 

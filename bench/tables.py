@@ -247,7 +247,8 @@ def write(path, name, text):
 
 def again(rows):
     """The tables of a later run of only some workloads."""
-    return "### A later run of some workloads\n\n" + page(rows, [])
+    return ("### A later run of some workloads\n\nThe charts do not have these rows.\n\n" +
+            page(rows, []))
 
 
 def without(text, workloads):
