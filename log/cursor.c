@@ -394,6 +394,24 @@ int ll_log_cursor_seek(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record 
     return resynchronise(c, goal, rec, err);
 }
 
+int ll_log_cursor_walk(struct ll_log_cursor *c, lladd_lsn from, struct ll_record *rec,
+                       struct lladd_error *gap)
+{
+    struct lladd_error why = LLADD_ERROR_INIT;
+    int rc = from.v ? ll_log_cursor_seek(c, from, rec, &why) : ll_log_cursor_next(c, rec, &why);
+    gap->code = 0;
+    if (rc && rc != LLADD_END)
+        *gap = why;
+    from.v = from.v ? from.v : c->at;
+    while (rc == LLADD_CORRUPT_LOG || rc == LLADD_MISSING_FILE) {
+        from.v = (why.lsn.v > from.v ? why.lsn.v : from.v) + 1;
+        rc = ll_log_cursor_seek(c, from, rec, &why);
+    }
+    if (rc && rc != LLADD_END)
+        *gap = why;
+    return rc;
+}
+
 /* Reads the record at the goal. If no record begins there, reads the first good record of the log,
  * because it is unknown where the log's first record begins. */
 static int follow_from_start(struct ll_log_cursor *c, uint64_t goal, struct ll_record *rec,

@@ -295,6 +295,11 @@ int ll_log_cursor_batch(struct ll_log_cursor *, struct ll_log_share, unsigned mo
  * lsn. */
 int ll_log_cursor_seek(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *,
                        struct lladd_error *);
+/* Passes over damage. Reads the first record that begins at or after `from` or, if `from` is 0, the
+ * record after the last one read. If records before *rec may be missing, *gap has the reason;
+ * otherwise gap->code is 0. Also after LLADD_END. Any other error that is returned is in *gap. */
+int ll_log_cursor_walk(struct ll_log_cursor *, lladd_lsn from, struct ll_record *rec,
+                       struct lladd_error *gap);
 /* ll_log_cursor_seek for a caller that must not miss a record: it fails if damage may hide a record
  * at or after lsn. Exception: where the log begins after a truncation, the place of the first
  * record is unknown, and a damaged record is detected only if it still holds its own LSN. */

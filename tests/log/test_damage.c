@@ -574,6 +574,19 @@ START_TEST(read_only_over_damage)
     }
     ck_assert_uint_eq(seen, f.count);
     ck_assert_uint_eq(damaged, 2);
+    lladd_lsn from = {8};
+    for (seen = 0; (rc = ll_log_cursor_walk(c, from, &rec, &f.err)) == 0; from.v = 0) {
+        damaged -= f.err.code != 0;
+        ck_assert(f.err.code == 0 || f.err.code == LLADD_CORRUPT_LOG);
+        while (rec.kind != LL_REC_SEAL && f.list[seen].rec.lsn.v < rec.lsn.v)
+            seen++;
+        if (rec.kind != LL_REC_SEAL)
+            check_record(&f, &rec, seen++);
+    }
+    ck_assert_int_eq(rc, LLADD_END);
+    ck_assert_int_eq(f.err.code, 0);
+    ck_assert_uint_eq(seen, f.count);
+    ck_assert_uint_eq(damaged, 0);
     ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_WRITES), 0);
     ll_log_cursor_close(c);
 }
