@@ -25,7 +25,8 @@ struct ll_fetch {
     struct ll_frame *frame; /* the frame into which the page is loaded */
     enum ll_fetch_state state;
     lladd_lsn dirty_since;     /* out, with DONE: the recLSN; 0: the page is not dirty */
-    bool rebuilt;              /* out: the stored page is damaged, and was rebuilt from the log */
+    bool rebuilt;              /* out: the stored page is damaged, and was rebuilt from the log.
+                                * fetch has then made the frame dirty */
     struct lladd_error damage; /* with DAMAGED: what is wrong with the stored page */
 };
 

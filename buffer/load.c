@@ -45,7 +45,7 @@ void ll_buffer_forget_private(struct ll_buffer *b, struct ll_frame *f)
     }
 }
 
-/* If recovery has changed or rebuilt the page, the frame becomes dirty. */
+/* If redo has changed the page, the frame becomes dirty. */
 static int ask_recovery(struct ll_buffer *b, struct ll_frame *f, struct ll_fetch *fetch,
                         struct lladd_error *err)
 {
@@ -61,9 +61,8 @@ static int ask_recovery(struct ll_buffer *b, struct ll_frame *f, struct ll_fetch
         return rc;
     if (fetch->rebuilt)
         lladd_atomic_count64(&b->count.repairs, 1);
-    else if (fetch->dirty_since.v == 0 || LLADD_PLANTED(LLADD_BUG_CAUGHT_UP))
-        return 0;
-    ll_buffer__enter(b, f, fetch->dirty_since.v);
+    else if (fetch->dirty_since.v != 0 && !LLADD_PLANTED(LLADD_BUG_CAUGHT_UP))
+        ll_buffer__enter(b, f, fetch->dirty_since.v);
     return 0;
 }
 

@@ -875,10 +875,10 @@ void ll_heuristic_describe(const struct ll_heuristic *, struct lladd_heuristic_i
  * is zeros, or if the change is below `start`; otherwise the page is damaged. */
 int ll_redo_record(struct ll_core *, const struct ll_record *, struct lladd_page *, bool baseless,
                    lladd_lsn start, struct lladd_error *);
-/* Rebuilds f->page, which is damaged, in f->bytes, from all log that exists. `frame` becomes dirty
+/* Rebuilds f->page, which is damaged, in f->bytes, from all log that exists. f->frame becomes dirty
  * with the LSN of the page's base. So a later checkpoint keeps the log with the base until the page
  * is written (cut_log). */
-int ll_rebuild_page(struct ll_core *, struct ll_frame *, struct ll_fetch *, struct lladd_error *);
+int ll_rebuild_page(struct ll_core *, struct ll_fetch *, struct lladd_error *);
 /* Rebuilds the page of a frame that is fixed exclusively, although the page is whole. *newer: the
  * result is not older than the page, and the frame has it. */
 int ll_rebuild_frame(struct ll_core *, struct ll_frame *, bool *newer, struct lladd_error *);

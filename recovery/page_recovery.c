@@ -46,7 +46,7 @@ static int fetch_from(struct ll_core *core, struct ll_fetch *f, struct lladd_err
         f->state = LL_FETCH_DONE;
     if (rc != 0 || f->state == LL_FETCH_DONE || f->state == LL_FETCH_UNREAD)
         return rc;
-    rc = ll_rebuild_page(core, f->frame, f, err);
+    rc = ll_rebuild_page(core, f, err);
     f->rebuilt = rc == 0;
     if (f->rebuilt) /* the page becomes dirty, so write-back may log an image */
         ll_redo_barrier_disown_page(core, f->page.v);

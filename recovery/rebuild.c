@@ -341,7 +341,7 @@ int ll_redo_rebuild(struct ll_core *core, struct ll_redo *redo, struct lladd_err
 
 /* Rebuilds the page from the log alone. While this thread reads the log, no checkpoint truncates
  * it. */
-static int rebuild_from_own_log(struct ll_core *core, struct ll_frame *frame, struct ll_fetch *f,
+static int rebuild_from_own_log(struct ll_core *core, struct ll_fetch *f,
                                 struct ll_log_cursor *cursor, bool *baseless,
                                 struct lladd_error *err)
 {
@@ -350,13 +350,12 @@ static int rebuild_from_own_log(struct ll_core *core, struct ll_frame *frame, st
     lladd_mutex_lock(&core->cut);
     int rc = apply_from(core, cursor, f, ll_log_oldest(core->log), baseless, NULL, NULL, err);
     if (!rc && !*baseless)
-        ll_buffer_enter(core->buffer, frame, f->dirty_since);
+        ll_buffer_enter(core->buffer, f->frame, f->dirty_since);
     lladd_mutex_unlock(&core->cut);
     return rc;
 }
 
-int ll_rebuild_page(struct ll_core *core, struct ll_frame *frame, struct ll_fetch *f,
-                    struct lladd_error *err)
+int ll_rebuild_page(struct ll_core *core, struct ll_fetch *f, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
     struct ll_log_cursor *cursor;
@@ -364,13 +363,13 @@ int ll_rebuild_page(struct ll_core *core, struct ll_frame *frame, struct ll_fetc
     int rc = ll_log_cursor_open(core->log, &cursor);
     if (rc)
         return ll_fail(err, rc, "out of memory for a repair");
-    rc = rebuild_from_own_log(core, frame, f, cursor, &baseless, &why);
+    rc = rebuild_from_own_log(core, f, cursor, &baseless, &why);
     int asked = LLADD_NOT_FOUND;
     struct lladd_error reason = LLADD_ERROR_INIT;
     if (core->base_of && (rc ? is_of_the_page(rc) : baseless))
         asked = rebuild_from_extension(core, cursor, f, &reason);
     if (asked == 0) /* the copy of an extension needs no base in the log */
-        ll_buffer_enter(core->buffer, frame, f->dirty_since);
+        ll_buffer_enter(core->buffer, f->frame, f->dirty_since);
     ll_log_cursor_close(cursor);
     if ((!rc && !baseless) || asked == 0)
         return 0;
@@ -389,15 +388,16 @@ int ll_rebuild_page(struct ll_core *core, struct ll_frame *frame, struct ll_fetc
 }
 
 /* *newer: the frame has the result. */
-static int rebuild_frame(struct ll_core *core, struct ll_frame *f, struct ll_fetch *made,
-                         bool *newer, struct lladd_error *err)
+static int rebuild_frame(struct ll_core *core, struct ll_fetch *made, bool *newer,
+                         struct lladd_error *err)
 {
     const struct lladd_page page = {made->bytes, core->page_size, 0, made->page};
-    lladd_lsn had = ll_page_lsn(f->page.bytes), lsn;
+    unsigned char *bytes = made->frame->page.bytes;
+    lladd_lsn had = ll_page_lsn(bytes), lsn;
     (void)ll_fail_page(&made->damage, LLADD_CORRUPT_PAGE, made->page, "page %llu is too old",
                        (unsigned long long)made->page.v);
     ll_log_wait_published(core->log, lladd_lsn_of(had.v + 1)); /* a cursor ends where it is not */
-    int rc = ll_rebuild_page(core, f, made, err);
+    int rc = ll_rebuild_page(core, made, err);
     if (!rc)
         rc = ll_redo_check_image(core, ll_page_lsn(made->bytes), ll_view_of(&page), err);
     if (rc)
@@ -405,7 +405,7 @@ static int rebuild_frame(struct ll_core *core, struct ll_frame *f, struct ll_fet
     lsn = ll_page_lsn(made->bytes);
     *newer = lsn.v >= had.v;
     if (lsn.v > had.v)
-        memcpy(f->page.bytes, made->bytes, core->page_size);
+        memcpy(bytes, made->bytes, core->page_size);
     return 0;
 }
 
@@ -413,9 +413,10 @@ int ll_rebuild_frame(struct ll_core *core, struct ll_frame *f, bool *newer,
                      struct lladd_error *err)
 {
     struct ll_fetch made = {.page = f->page.number,
+                            .frame = f,
                             .bytes = ll_alloc(&core->env, core->page_size)};
     *newer = false;
-    int rc = made.bytes ? rebuild_frame(core, f, &made, newer, err)
+    int rc = made.bytes ? rebuild_frame(core, &made, newer, err)
                         : ll_fail(err, LLADD_NO_MEMORY, "out of memory for a page");
     ll_free(&core->env, made.bytes);
     return rc;

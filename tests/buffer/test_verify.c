@@ -217,6 +217,7 @@ END_TEST
 /* ---- repair ---- */
 
 static struct {
+    struct fixture *r;
     int rc;
     uint64_t calls;
     uint64_t since;
@@ -237,7 +238,7 @@ static int repair(void *ctx, struct ll_fetch *fetch, struct lladd_error *err)
     memset(fetch->bytes, 0, FIXTURE_PAGE);
     fixture_stamp(fetch->bytes, FIXTURE_PAGE, fetch->page.v, 990, 99);
     ll_page_set_base(fetch->bytes, lladd_lsn_of(900));
-    fetch->dirty_since.v = mechanic.since;
+    ll_buffer_enter(mechanic.r->b, fetch->frame, lladd_lsn_of(mechanic.since));
     fetch->rebuilt = true;
     fetch->state = LL_FETCH_DONE;
     return 0;
@@ -247,6 +248,7 @@ START_TEST(damaged_pages_are_repaired)
 {
     struct fixture r;
     memset(&mechanic, 0, sizeof mechanic);
+    mechanic.r = &r;
     mechanic.since = 950;
     fixture_init(&r, _i, PAGES);
     r.cfg.recovery.fetch = repair;
@@ -291,6 +293,7 @@ START_TEST(a_page_that_is_newer_than_its_log)
     struct fixture r;
     unsigned char page[FIXTURE_PAGE];
     memset(&mechanic, 0, sizeof mechanic);
+    mechanic.r = &r;
     mechanic.since = 950;
     fixture_init(&r, _i, PAGES);
     r.cfg.recovery.lost = from_1000_on;
@@ -330,6 +333,7 @@ START_TEST(a_repaired_page_that_its_type_refuses)
 {
     struct fixture r;
     memset(&mechanic, 0, sizeof mechanic);
+    mechanic.r = &r;
     fixture_init(&r, _i, PAGES);
     r.cfg.recovery.fetch = repair;
     r.cfg.loaded = refuse;

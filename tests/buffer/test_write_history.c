@@ -115,6 +115,7 @@ END_TEST
 /* ---- repair ---- */
 
 static uint64_t rebuilt_lsn;
+static struct ll_buffer *repaired;
 
 static int repair(void *ctx, struct ll_fetch *fetch, struct lladd_error *err)
 {
@@ -123,7 +124,7 @@ static int repair(void *ctx, struct ll_fetch *fetch, struct lladd_error *err)
         ck_assert_int_eq(fetch->damage.code, LLADD_CORRUPT_PAGE);
         memset(fetch->bytes, 0, FIXTURE_PAGE);
         fixture_stamp(fetch->bytes, FIXTURE_PAGE, fetch->page.v, rebuilt_lsn, 99);
-        fetch->dirty_since.v = 900;
+        ll_buffer_enter(repaired, fetch->frame, lladd_lsn_of(900));
         fetch->rebuilt = true;
     }
     if (fetch->state != LL_FETCH_UNREAD)
@@ -139,6 +140,7 @@ START_TEST(a_lost_write_is_repaired)
     ll_buffer_close(r.b);
     r.cfg.recovery.fetch = repair;
     ck_assert_int_eq(ll_buffer_open(&r.cfg, &r.b, &r.err), 0);
+    repaired = r.b;
     uint64_t lsn = lose(&r, 5, 3);
     /* The repair fails if the log ends before the lost write. */
     rebuilt_lsn = lsn - 1;
