@@ -6,7 +6,8 @@
  * object classes and old transactions keep it, and truncation removes only whole segments. It may
  * contain a base of the page. From the base to the next redo barrier, the log has
  * every change of the page: each record must find the page as the previous record left it. At a
- * redo barrier the page gets new contents that are not in the log.
+ * redo barrier the page gets new contents that are not in the log. After a record that cannot be
+ * applied, or damage in the log, the page has no base until its next image or format record.
  *
  * Instant recovery has no such pass: it rebuilds a page without a base when the page is fetched.
  *
@@ -26,6 +27,12 @@ static int rebuild_step(struct ll_core *core, const struct ll_record *rec, struc
     ll_observe_redo(core, rec, rc);
     *baseless = *baseless && rc != 0;
     return rc == LLADD_EXISTS || rc == LLADD_NOT_FOUND ? 0 : rc;
+}
+
+/* Does the error concern only this page, so that other pages can still be rebuilt? */
+static bool is_of_the_page(int rc)
+{
+    return lladd_code_root(rc) == LLADD_ROOT_DATA || rc == LLADD_NO_OPERATION;
 }
 
 /* ---- a page from an extension --------------------------------------------------------------- */
@@ -53,20 +60,35 @@ static int ask(struct ll_core *core, struct ll_fetch *f, lladd_lsn since, lladd_
     return rc;
 }
 
+/* Clears the page, which has no base from now on. *first: the first reason. */
+static void lose_base(const struct ll_core *core, struct ll_fetch *f, bool *baseless,
+                      const struct lladd_error *why, struct lladd_error *first)
+{
+    memset(f->bytes, 0, core->page_size);
+    *baseless = true;
+    if (first->code == 0)
+        *first = *why;
+}
+
 /* Applies the page's records from `since` on. Every record must find the page as the one before has
- * left it. *baseless: the page has no base. f->dirty_since becomes the LSN of a base that it gets
- * here. It stops at a redo barrier that is newer than the page: *barrier gets the barrier's LSN,
- * and *writer its transaction. If `barrier` is NULL, it goes on with a page of zeros instead. */
+ * left it. `baseless`: the page has no base at first. f->dirty_since becomes the LSN of a base that
+ * it gets here. It stops at a redo barrier that is newer than the page: *barrier gets the barrier's
+ * LSN, and *writer its transaction. If `barrier` is NULL, it goes on with a page of zeros instead.
+ * If the page has no base at the end, it fails with the first reason after the last base. */
 static int apply_from(struct ll_core *core, struct ll_log_cursor *cursor, struct ll_fetch *f,
-                      lladd_lsn since, bool *baseless, lladd_lsn *barrier, lladd_lsn *writer,
+                      lladd_lsn since, bool baseless, lladd_lsn *barrier, lladd_lsn *writer,
                       struct lladd_error *err)
 {
     struct lladd_page page = {f->bytes, core->page_size, 0, f->page};
+    struct lladd_error why = LLADD_ERROR_INIT;
     struct ll_record rec;
     uint64_t first, n;
-    int rc = ll_log_cursor_seek(cursor, since, &rec, err);
-    for (; !rc; rc = ll_log_cursor_next(cursor, &rec, err)) {
-        bool had = !*baseless;
+    int rc;
+    err->code = 0;
+    for (; (rc = ll_log_cursor_walk(cursor, since, &rec, &why)) == 0; since.v = 0) {
+        if (why.code)
+            lose_base(core, f, &baseless, &why, err);
+        bool had = !baseless;
         if (ll_redo_barrier_decode(&rec, &first, &n) && f->page.v >= first &&
             f->page.v - first < n && rec.lsn.v > ll_page_lsn(f->bytes).v) {
             if (barrier) {
@@ -74,17 +96,25 @@ static int apply_from(struct ll_core *core, struct ll_log_cursor *cursor, struct
                 *writer = rec.txn;
                 return 0;
             }
-            memset(f->bytes, 0, core->page_size);
-            *baseless = true;
+            why.code = err->code = 0;
+            lose_base(core, f, &baseless, &why, err);
         } else if (ll_redo_index_counts(&rec) && rec.page == f->page.v) {
-            rc = rebuild_step(core, &rec, &page, baseless, err);
-            if (!*baseless && !had)
+            if (rebuild_step(core, &rec, &page, &baseless, &why))
+                lose_base(core, f, &baseless, &why, err);
+            if (!had && !baseless) {
                 f->dirty_since = rec.lsn;
-            if (rc)
-                return rc;
+                err->code = 0;
+            }
         }
     }
-    return rc == LLADD_END ? 0 : rc;
+    if (rc != LLADD_END)
+        err->code = 0; /* a base may follow the place that cannot be read */
+    if (why.code)
+        lose_base(core, f, &baseless, &why, err);
+    if (baseless && err->code == 0)
+        (void)ll_fail_page(err, LLADD_CORRUPT_PAGE, f->page,
+                           "the log holds no image to rebuild it from");
+    return baseless ? err->code : 0;
 }
 
 /* The log must have all changes of the page from `since` on. */
@@ -92,14 +122,13 @@ static int rebuild_since(struct ll_core *core, struct ll_log_cursor *cursor, str
                          lladd_lsn since, struct lladd_error *err)
 {
     lladd_lsn barrier, writer = {0};
-    bool baseless = false;
     int rc;
     do {
         barrier.v = 0;
         rc = ask(core, f, since, writer, err);
         f->dirty_since = ll_page_lsn(f->bytes);
         if (!rc)
-            rc = apply_from(core, cursor, f, since, &baseless, &barrier, &writer, err);
+            rc = apply_from(core, cursor, f, since, false, &barrier, &writer, err);
         since = barrier;
     } while (!rc && barrier.v);
     return rc;
@@ -145,12 +174,6 @@ static int end_lives(struct rebuild *r, uint64_t first, uint64_t n)
     return rc;
 }
 
-/* Does the error concern only this page, so that other pages can still be rebuilt? */
-static bool is_of_the_page(int rc)
-{
-    return lladd_code_root(rc) == LLADD_ROOT_DATA || rc == LLADD_NO_OPERATION;
-}
-
 static int rebuild_record(struct rebuild *r, const struct ll_record *rec)
 {
     struct ll_core *core = r->core;
@@ -182,18 +205,31 @@ static int rebuild_record(struct rebuild *r, const struct ll_record *rec)
     return rc;
 }
 
+/* A page that was rebuilt before damage in the log may lack records, so it is dropped. Otherwise
+ * its next image would be its newest base, and the next open would not see that records are
+ * missing. */
 static int read_all(struct rebuild *r, struct ll_log_cursor *cursor, lladd_lsn from)
 {
+    struct lladd_error gap = LLADD_ERROR_INIT;
     struct ll_record rec;
     uint64_t first, n;
-    int rc = 0, read = ll_log_cursor_seek(cursor, from, &rec, r->err);
-    for (; !read && !rc; read = rc ? 0 : ll_log_cursor_next(cursor, &rec, r->err)) {
+    int rc = 0, read = 0;
+    for (; !rc && !read; from.v = 0) {
+        read = ll_log_cursor_walk(cursor, from, &rec, &gap);
+        if (gap.code)
+            rc = end_lives(r, 0, UINT64_MAX);
+        if (rc || read)
+            break;
         if (ll_redo_barrier_decode(&rec, &first, &n))
             rc = end_lives(r, first, n);
         else if (ll_redo_index_counts(&rec) && ll_hashmap_find(r->lost, rec.page))
             rc = rebuild_record(r, &rec);
     }
-    return rc ? rc : read;
+    if (rc || read == LLADD_END || lladd_code_root(read) == LLADD_ROOT_DATA)
+        return rc;
+    if (r->err)
+        *r->err = gap;
+    return read;
 }
 
 /* The page may be needed in three cases: it is in use; a loser that has freed it may be undone; or
@@ -237,17 +273,8 @@ static int rebuild_from_log(struct ll_core *core, struct ll_redo *redo, struct l
     core->baseless = NULL; /* while this is set, fetches of these pages fail */
     rc = read_all(&r, cursor, oldest);
     ll_log_cursor_close(cursor);
-    /* If the older log is damaged, the records after the damage were not applied to the pages. Such
-     * a page is dropped. Otherwise its next image would be its newest base, and the next open would
-     * not see that records are missing. */
-    bool whole = rc == LLADD_END;
-    rc = whole || lladd_code_root(rc) == LLADD_ROOT_DATA ? 0 : rc;
-    while (!rc && ll_hashmap_next(&r.bases, &at, &page, &lsn)) {
-        if (whole)
-            ll_hashmap_remove(&redo->baseless, page);
-        else
-            rc = ll_redo_drop(core, page, err);
-    }
+    while (!rc && ll_hashmap_next(&r.bases, &at, &page, &lsn))
+        ll_hashmap_remove(&redo->baseless, page);
     lladd_atomic_store32(&core->redoing, 0);
     core->baseless = &redo->baseless;
     ll_hashmap_free(&r.bases);
@@ -342,14 +369,12 @@ int ll_redo_rebuild(struct ll_core *core, struct ll_redo *redo, struct lladd_err
 /* Rebuilds the page from the log alone. While this thread reads the log, no checkpoint truncates
  * it. */
 static int rebuild_from_own_log(struct ll_core *core, struct ll_fetch *f,
-                                struct ll_log_cursor *cursor, bool *baseless,
-                                struct lladd_error *err)
+                                struct ll_log_cursor *cursor, struct lladd_error *err)
 {
-    *baseless = true;
     memset(f->bytes, 0, core->page_size);
     lladd_mutex_lock(&core->cut);
-    int rc = apply_from(core, cursor, f, ll_log_oldest(core->log), baseless, NULL, NULL, err);
-    if (!rc && !*baseless)
+    int rc = apply_from(core, cursor, f, ll_log_oldest(core->log), true, NULL, NULL, err);
+    if (!rc)
         ll_buffer_enter(core->buffer, f->frame, f->dirty_since);
     lladd_mutex_unlock(&core->cut);
     return rc;
@@ -357,32 +382,27 @@ static int rebuild_from_own_log(struct ll_core *core, struct ll_fetch *f,
 
 int ll_rebuild_page(struct ll_core *core, struct ll_fetch *f, struct lladd_error *err)
 {
-    struct lladd_error why = LLADD_ERROR_INIT;
+    struct lladd_error why = LLADD_ERROR_INIT, reason = LLADD_ERROR_INIT;
     struct ll_log_cursor *cursor;
-    bool baseless;
     int rc = ll_log_cursor_open(core->log, &cursor);
     if (rc)
         return ll_fail(err, rc, "out of memory for a repair");
-    rc = rebuild_from_own_log(core, f, cursor, &baseless, &why);
+    rc = rebuild_from_own_log(core, f, cursor, &why);
     int asked = LLADD_NOT_FOUND;
-    struct lladd_error reason = LLADD_ERROR_INIT;
-    if (core->base_of && (rc ? is_of_the_page(rc) : baseless))
+    if (core->base_of && is_of_the_page(rc))
         asked = rebuild_from_extension(core, cursor, f, &reason);
     if (asked == 0) /* the copy of an extension needs no base in the log */
         ll_buffer_enter(core->buffer, f->frame, f->dirty_since);
     ll_log_cursor_close(cursor);
-    if ((!rc && !baseless) || asked == 0)
-        return 0;
     if (asked != LLADD_NOT_FOUND) {
-        if (err)
-            *err = reason;
-        return asked;
+        rc = asked;
+        why = reason;
+    } else if (rc == LLADD_CORRUPT_PAGE && why.lsn.v == 0) {
+        (void)ll_fail_page(&why, rc, f->page,
+                           "%.100s; the log holds no image to rebuild it from%s%.110s",
+                           f->damage.message, *reason.message ? "; " : "", reason.message);
     }
-    if (!rc)
-        return ll_fail_page(err, LLADD_CORRUPT_PAGE, f->page,
-                            "%.100s; the log holds no image to rebuild it from%s%.110s",
-                            f->damage.message, *reason.message ? "; " : "", reason.message);
-    if (err)
+    if (rc && err)
         *err = why;
     return rc;
 }

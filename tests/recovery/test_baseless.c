@@ -125,9 +125,15 @@ static int write_extra(struct lladd_txn *txn, lladd_pageno n)
     return rc ? rc : lladd_update(txn, id, n, "extra", 5);
 }
 
+enum {
+    EXTRA = 1, /* after the base, half of the pages have a record of an operation of its own */
+    AGAIN = 2, /* then the pages get another base */
+    LOSES = 4  /* after redo's start, a loser has changed the pages, too */
+};
+
 /* The pages have bases before redo's start, in log that a pin keeps. Returns the LSN of a change
- * between the bases and redo's start. If `loses` is true, a loser has changed the pages, too. */
-static lladd_lsn make_pages_with_older_bases(bool extra, bool loses)
+ * between the first bases and redo's start. */
+static lladd_lsn make_pages_with_older_bases(unsigned how)
 {
     lladd_lsn middle = {0};
     fixture_open(&r);
@@ -139,14 +145,20 @@ static lladd_lsn make_pages_with_older_bases(bool extra, bool loses)
         if (k == MANY / 2)
             middle = lladd_lsn_of(fixture_stats(&r).log_tail);
         ok(txn, cell_put(txn, cell_of(page[k], 1), k + 1));
-        if (extra && k % 2)
+        if (how & EXTRA && k % 2)
             ok(txn, write_extra(txn, page[k]));
         done(lladd_commit(txn));
     }
+    struct lladd_txn *txn = fixture_begin(&r);
+    for (unsigned k = 0; how & AGAIN && k < MANY; k++) {
+        ok(txn, cells_format(txn, page[k]));
+        ok(txn, cell_put(txn, cell_of(page[k], 1), k + 1));
+    }
+    done(lladd_commit(txn));
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     struct lladd_txn *loser = fixture_begin(&r);
     for (unsigned k = 0; k < MANY; k++) {
-        if (loses)
+        if (how & LOSES)
             ok(loser, cell_put(loser, cell_of(page[k], 3), 666));
         fixture_set(&r, cell_of(page[k], 2), k + 2);
     }
@@ -160,7 +172,7 @@ START_TEST(a_page_rebuilt_up_to_a_damaged_record)
 {
     for (unsigned loses = 0; loses < 2; loses++) {
         begin_case(_i);
-        lladd_lsn middle = make_pages_with_older_bases(false, loses);
+        lladd_lsn middle = make_pages_with_older_bases(loses ? LOSES : 0);
         rot(middle);
         expect_the_same_answer(&r.options);
         rot(middle); /* restores the byte */
@@ -191,21 +203,47 @@ static const struct lladd_op extra_op = {
     .redo = redo_extra,
 };
 
+/* *without: the options of an open that does not know an operation of the older log. */
+static lladd_lsn make_pages_with_unknown_records(int i, unsigned how, struct lladd_options *without)
+{
+    begin_case(i);
+    *without = r.options;
+    without->registry = NULL;
+    ok_db(&r, lladd_register_extension(without, &test_extension, &r.err));
+    ok_db(&r, lladd_register_op(&r.options, &extra_op, &r.err));
+    lladd_lsn middle = make_pages_with_older_bases(EXTRA | how);
+    without->device = r.options.device; /* damage() has replaced the device */
+    return middle;
+}
+
 /* The older log has an operation that the first opens do not know. */
 START_TEST(a_page_rebuilt_up_to_an_unknown_operation)
 {
     for (unsigned loses = 0; loses < 2; loses++) {
-        begin_case(_i);
-        struct lladd_options without = r.options;
-        without.registry = NULL;
-        ok_db(&r, lladd_register_extension(&without, &test_extension, &r.err));
-        ok_db(&r, lladd_register_op(&r.options, &extra_op, &r.err));
-        (void)make_pages_with_older_bases(true, loses);
-        without.device = r.options.device; /* damage() has replaced the device */
+        struct lladd_options without;
+        (void)make_pages_with_unknown_records(_i, loses ? LOSES : 0, &without);
         expect_the_same_answer(&without);
         lladd_options_release(&without);
         expect_all();
     }
+}
+END_TEST
+
+/* The older log has another base of each page, after a record that cannot be read or applied. */
+START_TEST(a_base_after_a_bad_record_is_enough)
+{
+    for (unsigned rotten = 0; rotten < 2; rotten++)
+        for (unsigned loses = 0; loses < 2; loses++) {
+            struct lladd_options without;
+            lladd_lsn middle =
+                make_pages_with_unknown_records(_i, AGAIN | (loses ? LOSES : 0), &without);
+            if (rotten)
+                rot(middle);
+            without.device = r.options.device;
+            ck_assert_msg(try_all(rotten ? &r.options : &without) == 0, "%s", r.err.message);
+            lladd_options_release(&without);
+            expect_all();
+        }
 }
 END_TEST
 
@@ -304,6 +342,7 @@ int main(void)
     TCase *t = tcase_create("all");
     tcase_add_loop_test(t, a_page_rebuilt_up_to_a_damaged_record, 0, CASES);
     tcase_add_loop_test(t, a_page_rebuilt_up_to_an_unknown_operation, 0, CASES);
+    tcase_add_loop_test(t, a_base_after_a_bad_record_is_enough, 0, CASES);
     tcase_add_loop_test(t, nothing_is_undone_on_a_page_without_a_base, 0, CASES);
     tcase_add_loop_test(t, a_format_in_an_undo_gives_a_base, 0, CASES);
     suite_add_tcase(s, t);

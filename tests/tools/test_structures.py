@@ -537,10 +537,18 @@ class Salvage(Case):
         self.assertEqual(len(self.part(out, "array")), 2999 + 1)
 
     def test_damaged_pages_of_root_names(self):
-        """Without these pages the database does not open: status 1, and no complete text."""
-        text = dump(structure("list", "a name that is there once", ["one", "two"]))
+        """Without these pages, and without log that has them, the database does not open: status
+        1, and no complete text."""
+        name = b"a name that is there once"
+        text = dump(structure("list", name.decode(), ["one", "two"]))
         self.good("load", self.db, text=text)
-        self.damage("a name that is there once")
+        self.damage(name.decode())
+        folder = os.path.join(self.db, "log")
+        for file in os.listdir(folder):
+            with open(os.path.join(folder, file), "rb+") as segment:
+                whole = segment.read()
+                segment.seek(0)
+                segment.write(whole.replace(name, b"x" * len(name)))
         code, out, err = run("dump", "--salvage", self.db)
         self.assertEqual((code, out), (1, ""))
         self.assertIn("LLADD_CORRUPT_", err)
