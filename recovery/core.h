@@ -877,7 +877,8 @@ int ll_redo_record(struct ll_core *, const struct ll_record *, struct lladd_page
                    lladd_lsn start, struct lladd_error *);
 /* Rebuilds f->page, which is damaged, in f->bytes, from all log that exists. f->frame becomes dirty
  * with the LSN of the page's base. So a later checkpoint keeps the log with the base until the page
- * is written (cut_log). */
+ * is written (cut_log). LLADD_CORRUPT_PAGE, with the reason: neither the log nor an extension gives
+ * the page. */
 int ll_rebuild_page(struct ll_core *, struct ll_fetch *, struct lladd_error *);
 /* Rebuilds the page of a frame that is fixed exclusively, although the page is whole. *newer: the
  * result is not older than the page, and the frame has it. */

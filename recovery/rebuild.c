@@ -397,13 +397,17 @@ int ll_rebuild_page(struct ll_core *core, struct ll_fetch *f, struct lladd_error
     if (asked != LLADD_NOT_FOUND) {
         rc = asked;
         why = reason;
-    } else if (rc == LLADD_CORRUPT_PAGE && why.lsn.v == 0) {
-        (void)ll_fail_page(&why, rc, f->page,
-                           "%.100s; the log holds no image to rebuild it from%s%.110s",
-                           f->damage.message, *reason.message ? "; " : "", reason.message);
+        reason.message[0] = 0;
     }
     if (rc && err)
         *err = why;
+    if (!is_of_the_page(rc) || rc == LLADD_READ_FAILED)
+        return rc;
+    bool both = *reason.message;
+    rc = ll_fail_page(err, LLADD_CORRUPT_PAGE, f->page, "%.100s; %.*s%s%s", f->damage.message,
+                      both ? 60 : 150, why.message, both ? "; " : "", reason.message);
+    if (err)
+        err->lsn = why.lsn;
     return rc;
 }
 

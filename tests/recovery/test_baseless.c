@@ -128,7 +128,8 @@ static int write_extra(struct lladd_txn *txn, lladd_pageno n)
 enum {
     EXTRA = 1, /* after the base, half of the pages have a record of an operation of its own */
     AGAIN = 2, /* then the pages get another base */
-    LOSES = 4  /* after redo's start, a loser has changed the pages, too */
+    LOSES = 4, /* after redo's start, a loser has changed the pages, too */
+    FREED = 8  /* at the end the pages are freed */
 };
 
 /* The pages have bases before redo's start, in log that a pin keeps. Returns the LSN of a change
@@ -162,6 +163,10 @@ static lladd_lsn make_pages_with_older_bases(unsigned how)
             ok(loser, cell_put(loser, cell_of(page[k], 3), 666));
         fixture_set(&r, cell_of(page[k], 2), k + 2);
     }
+    txn = fixture_begin(&r);
+    for (unsigned k = 0; how & FREED && k < MANY; k++)
+        ok(txn, lladd_page_free(txn, page[k]));
+    done(lladd_commit(txn));
     fixture_crash(&r, &fault_kill);
     damage_all();
     return middle;
@@ -244,6 +249,25 @@ START_TEST(a_base_after_a_bad_record_is_enough)
             lladd_options_release(&without);
             expect_all();
         }
+}
+END_TEST
+
+/* The pages cannot be rebuilt, and are free. No open, checkpoint or close fails. */
+START_TEST(free_pages_without_a_base_do_not_matter)
+{
+    for (unsigned rotten = 0; rotten < 2; rotten++) {
+        struct lladd_options without;
+        lladd_lsn middle = make_pages_with_unknown_records(_i, FREED, &without);
+        if (rotten)
+            rot(middle);
+        without.device = r.options.device;
+        ok_db(&r, lladd_open(NULL, rotten ? &r.options : &without, &r.db, &r.err));
+        ok_db(&r, lladd_checkpoint(r.db, &r.err));
+        ck_assert_uint_eq(fixture_stats(&r).pages_pending, 0);
+        fixture_close(&r);
+        lladd_options_release(&without);
+        fixture_free(&r);
+    }
 }
 END_TEST
 
@@ -343,6 +367,7 @@ int main(void)
     tcase_add_loop_test(t, a_page_rebuilt_up_to_a_damaged_record, 0, CASES);
     tcase_add_loop_test(t, a_page_rebuilt_up_to_an_unknown_operation, 0, CASES);
     tcase_add_loop_test(t, a_base_after_a_bad_record_is_enough, 0, CASES);
+    tcase_add_loop_test(t, free_pages_without_a_base_do_not_matter, 0, CASES);
     tcase_add_loop_test(t, nothing_is_undone_on_a_page_without_a_base, 0, CASES);
     tcase_add_loop_test(t, a_format_in_an_undo_gives_a_base, 0, CASES);
     suite_add_tcase(s, t);
