@@ -44,7 +44,8 @@ struct ll_images {
  *     a miss      fetch(UNREAD) ► read ► verify, lost ► fetch(READ or DAMAGED) ► fetched
  *     write-back  images ► copy, image ► images_end ► may_write ► write
  *
- * A miss with LL_FIX_REDO or LL_FIX_FRESH does not call fetch. During fetch and fetched the thread
+ * A miss with LL_FIX_REDO does not call fetch. A miss with LL_FIX_FRESH calls neither fetch nor
+ * fetched: redo stays pending until the page is formatted. During fetch and fetched the thread
  * holds the new frame exclusively, and the pages that it had fixed before. It holds no other latch
  * of this layer. may_write must be set. `images`, `image` and `images_end` are all set, or all
  * NULL. If they are NULL, no image is logged, and pages that need an image go through the

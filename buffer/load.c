@@ -110,7 +110,7 @@ static int fill(struct ll_buffer *b, struct ll_frame *f, uint64_t n, unsigned ho
         if (rc != 0)
             ll_buffer__forget_dirty(b, f);
     }
-    if (rc == 0 && b->cfg.recovery.fetched)
+    if (rc == 0 && !(how & LL_FIX_FRESH) && b->cfg.recovery.fetched)
         b->cfg.recovery.fetched(b->cfg.recovery.ctx, lladd_page_of(n));
     return rc;
 }

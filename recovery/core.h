@@ -890,5 +890,7 @@ int ll_rebuild_with(struct ll_core *, lladd_pageno, const struct ll_record *, un
 /* ---- page_recovery.c --------------------------------------------------------------------- */
 
 struct ll_page_recovery ll_page_recovery(struct ll_core *);
+/* Called when a format record of the page is in the log, with the page latched. */
+void ll_page_formatted(struct ll_core *, lladd_pageno);
 
 #endif

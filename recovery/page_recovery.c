@@ -66,8 +66,12 @@ static int fetch(void *ctx, struct ll_fetch *f, struct lladd_error *err)
 
 static void fetched(void *ctx, lladd_pageno page)
 {
-    struct ll_core *core = ctx;
-    if (core->baseless) /* a page in this map can only be formatted, because its fetch fails */
+    ll_instant_redone(ctx, page);
+}
+
+void ll_page_formatted(struct ll_core *core, lladd_pageno page)
+{
+    if (core->baseless)
         (void)ll_hashmap_remove(core->baseless, page.v);
     ll_instant_redone(core, page);
 }

@@ -17,8 +17,9 @@
  * fetch, if they have many records to redo.
  *
  * A page leaves the index when it has been redone, or when it gets new contents: it is formatted,
- * dropped, or gets a redo barrier. If redo of a page fails, the page stays in the index, and the
- * next fetch tries again. If the page is free, a step removes it from the index.
+ * dropped, or gets a redo barrier. A page that is formatted leaves when the format record is logged
+ * (BUF-4). If redo of a page fails, the page stays in the index, and the next fetch tries again. If
+ * the page is free, a step removes it from the index.
  *
  * Threads: `mutex` guards the index and is held for a lookup. A thread that redoes a page holds the
  * page's frame and one of a few cursors. The memory of the cursors is allocated at open, so that a

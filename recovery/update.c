@@ -631,8 +631,10 @@ static INLINE void log_apply(struct lladd_txn *txn, struct ll_name *name, struct
     LLADD_CALLED();
     if (!LLADD_PLANTED(LLADD_BUG_LSN_STAMP))
         ll_page_set_lsn(page, rec.lsn);
-    if (LL_UNLIKELY(op->formats))
+    if (LL_UNLIKELY(op->formats)) {
         ll_page_set_base(page, rec.lsn);
+        ll_page_formatted(txn->core, f->page.number);
+    }
     LLADD_OBSERVE(.what = LLADD_DST_APPLY, .op = op->name, .op_version = name->version,
                   .lsn = rec.lsn, .txn = txn->id, .page = rec.page, .depth = rec.depth);
     lladd_atomic_store64(&txn->busy, UINT64_MAX);

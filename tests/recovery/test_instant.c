@@ -7,6 +7,7 @@
  * is truncated before the last page is redone.
  */
 #include "db_fixture.h"
+#include "recovery/core.h"
 
 #include <lladd/bulk.h>
 #include <pthread.h>
@@ -307,6 +308,40 @@ START_TEST(a_page_with_pending_redo_is_freed_and_used_again)
         fixture_open(&r);
     }
     fixture_free(&r);
+}
+END_TEST
+
+/* BUF-4. A thread formats a page with pending redo. After it has fixed the page and before it logs
+ * the format record, maintenance redoes all other pages. If no format record is logged before the
+ * next crash, the page must have its old contents after it. */
+START_TEST(a_page_is_pending_until_its_format_is_logged)
+{
+    for (unsigned logged = 0; logged < 2; logged++) {
+        struct ll_frame *f;
+        bool more;
+        begin_pending((unsigned)_i & ~(unsigned)FIXTURE_THREADS);
+        struct lladd_txn *txn = fixture_begin(&r);
+        struct ll_buffer *buffer = txn->core->buffer;
+        unsigned how = LL_FIX_EXCLUSIVE | LL_FIX_FRESH; /* as a format does */
+        ok_db(&r, ll_buffer_fix(buffer, pages[12], how, &f, &r.err));
+        for (unsigned i = 0; i < 100; i++)
+            ok_db(&r, lladd_maintain(r.db, &more, &r.err));
+        uint64_t left = pages_pending();
+        ll_buffer_unfix(buffer, f, LL_FIX_EXCLUSIVE);
+        if (logged)
+            ok(txn, cells_format(txn, pages[12]));
+        done(lladd_commit(txn));
+        if (logged)
+            fixture_maintain(&r);
+        fixture_crash(&r, &fault_power);
+        fixture_open(&r);
+        if (logged)
+            fixture_expect(&r, cell_of(pages[12], 0), 0);
+        else
+            expect_history();
+        ck_assert_uint_eq(left, 1);
+        fixture_free(&r);
+    }
 }
 END_TEST
 
@@ -650,6 +685,7 @@ static Suite *suite(void)
     tcase_add_loop_test(c, a_transaction_in_doubt_is_decided_while_redo_is_pending, 0,
                         FIXTURE_THREADS);
     tcase_add_loop_test(c, a_page_with_pending_redo_is_freed_and_used_again, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, a_page_is_pending_until_its_format_is_logged, 0, FIXTURE_THREADS);
     tcase_add_loop_test(c, a_page_with_pending_redo_becomes_one_of_a_raw_extent, 0,
                         FIXTURE_THREADS);
     tcase_add_loop_test(c, pages_with_pending_redo_are_read_in_bulk, 0, FIXTURE_THREADS);
