@@ -412,6 +412,14 @@ int ll_log_cursor_walk(struct ll_log_cursor *c, lladd_lsn from, struct ll_record
     return rc;
 }
 
+/* In a log that is in use, no record begins where the written log has no space for a header. But a
+ * record that began before may end there. */
+static bool no_space(const struct ll_log *log, uint64_t lsn)
+{
+    return log->life == LL_LOG__READY &&
+           lsn + LL_RECORD_NARROW > lladd_atomic_load64(&log->written);
+}
+
 /* Reads the record at the goal. If no record begins there, reads the first good record of the log,
  * because it is unknown where the log's first record begins. */
 static int follow_from_start(struct ll_log_cursor *c, uint64_t goal, struct ll_record *rec,
@@ -421,7 +429,8 @@ static int follow_from_start(struct ll_log_cursor *c, uint64_t goal, struct ll_r
     int rc = record_at(c, goal, rec, err);
     if (rc == 0)
         c->at = goal + rec->size;
-    bool none = rc && ll_log__reader_record(&c->reader, goal, rec, NULL) == LLADD_END;
+    bool none = rc && (no_space(c->log, goal) ||
+                       ll_log__reader_record(&c->reader, goal, rec, NULL) == LLADD_END);
     if (rc == 0 || (rc == LLADD_CORRUPT_LOG && !none) || rc == LLADD_NO_MEMORY ||
         rc == LLADD_READ_FAILED)
         return rc;

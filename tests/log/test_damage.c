@@ -706,6 +706,35 @@ START_TEST(following_is_not_led_past_damage)
 }
 END_TEST
 
+/* The log ends in the first bytes of a segment, with a record that began before. To follow it from
+ * the begin of the segment is no damage: there is no record yet. */
+START_TEST(following_from_the_last_bytes_of_a_record)
+{
+    enum { ROOM = 4096 - 64 };
+    struct ll_log_cursor *c;
+    struct ll_record rec;
+    uint64_t end = 0;
+    f.cfg.segment_min = f.cfg.segment_max = 4096;
+    fixture_create(&f);
+    ck_assert_int_eq(ll_log_cursor_open(f.log, &c), 0);
+    for (uint64_t over = 8; over <= 64; over += 8) {
+        uint64_t segment = 0;
+        while (end != segment + over) { /* the headers of records differ in length */
+            end = ll_log_durable(f.log).v;
+            segment = 8 + ((end + 1000 - 8) / ROOM + 1) * ROOM;
+            put(&f, (size_t)(segment + over - end) - 8 * (6 + f.count % 8));
+            force(&f);
+            end = ll_log_durable(f.log).v;
+        }
+        int rc = ll_log_cursor_follow(c, lladd_lsn_of(segment), &rec, &f.err);
+        ck_assert_msg(rc == LLADD_END || (rc == 0 && rec.lsn.v >= segment), "%d: %s", rc,
+                      f.err.message);
+        ck_assert(rc == 0 || over <= 40);
+    }
+    ll_log_cursor_close(c);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("damage");
@@ -717,6 +746,7 @@ int main(void)
     tcase_add_test(t, a_seek_tells_of_damage_at_its_goal);
     tcase_add_loop_test(t, a_needed_record_in_a_damaged_segment, 0, 2);
     tcase_add_test(t, following_is_not_led_past_damage);
+    tcase_add_test(t, following_from_the_last_bytes_of_a_record);
     tcase_add_test(t, proof_after_much_damage);
     tcase_add_test(t, payload_is_no_proof);
     tcase_add_test(t, every_bit_of_first_headers);
