@@ -356,9 +356,7 @@ int lladd_archive_adopt(struct lladd_device *dev, struct lladd_store *store,
     d.opt = (struct lladd_adopt_options)LLADD_ADOPT_OPTIONS_INIT;
     if (!dev || !store)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "the device or the store is NULL");
-    if (options)
-        memcpy(&d.opt, options,
-               options->struct_size < sizeof d.opt ? options->struct_size : sizeof d.opt);
+    ll_ship_take_options(&d.opt, sizeof d.opt, options);
     d.mem.allocator = d.opt.allocator;
     int rc = adopt_and_push(&d, &s);
     info.adopted = d.adopted;

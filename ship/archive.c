@@ -203,9 +203,7 @@ static const struct lladd_participant *const participants[] = {&ll_ship_spool_pa
 static void take_options(struct lladd_archive *a, const struct lladd_archive_options *options)
 {
     a->opt = (struct lladd_archive_options)LLADD_ARCHIVE_OPTIONS_INIT;
-    if (options)
-        memcpy(&a->opt, options,
-               options->struct_size < sizeof a->opt ? options->struct_size : sizeof a->opt);
+    ll_ship_take_options(&a->opt, sizeof a->opt, options);
     a->mem.allocator = a->opt.allocator;
     if (!a->opt.piece_ns)
         a->opt.piece_ns = PIECE_SECONDS * SECOND;

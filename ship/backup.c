@@ -290,9 +290,7 @@ void ll_ship_backup_take_back(struct ll_ship_backup *b)
 int ll_ship_backup_options(struct ll_ship_backup *b, const struct lladd_backup_options *options)
 {
     b->opt = (struct lladd_backup_options)LLADD_BACKUP_OPTIONS_INIT;
-    if (options)
-        memcpy(&b->opt, options,
-               options->struct_size < sizeof b->opt ? options->struct_size : sizeof b->opt);
+    ll_ship_take_options(&b->opt, sizeof b->opt, options);
     b->mem.allocator = b->opt.allocator;
     b->pace = (struct ll_ship_pace){b->opt.bytes_per_second, ll_ship_now_ns(b->opt.world), 0,
                                     b->opt.world};

@@ -166,9 +166,8 @@ static struct lladd_options options_of(const struct ll_ship_check *c, struct lla
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;
     const struct lladd_options *given = c->opt.database;
-    if (given)
-        memcpy(&o, given, given->struct_size < sizeof o ? given->struct_size : sizeof o);
-    else
+    ll_ship_take_options(&o, sizeof o, given);
+    if (!given)
         o.flags = LLADD_OPT_NO_THREADS;
     o.struct_size = sizeof o;
     if (o.flags & LLADD_OPT_NO_THREADS)
@@ -341,9 +340,7 @@ int lladd_archive_check(struct lladd_store *store, const struct lladd_check_opti
     if (!store)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a check needs a store");
     c.err = err ? err : &local;
-    if (options)
-        memcpy(&c.opt, options,
-               options->struct_size < sizeof c.opt ? options->struct_size : sizeof c.opt);
+    ll_ship_take_options(&c.opt, sizeof c.opt, options);
     if (c.opt.memory_bytes && !c.opt.spill_dir)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "memory_bytes needs a spill_dir");
     c.mem.allocator = c.opt.allocator;

@@ -118,6 +118,15 @@ int ll_ship_random(const struct lladd_environment *world, void *out, size_t len,
     return rc ? lladd_error_set(err, LLADD_STORE_FAILED, "no random bytes: %s", strerror(-rc)) : 0;
 }
 
+void ll_ship_take_options(void *out, size_t size, const void *options)
+{
+    size_t have;
+    if (!options)
+        return;
+    memcpy(&have, options, sizeof have);
+    memcpy(out, options, have < size ? have : size);
+}
+
 int ll_ship_fail_io(struct lladd_error *err, int rc, const char *what, const char *name)
 {
     int code = rc == -ENOSPC || rc == -EDQUOT                  ? LLADD_NO_SPACE

@@ -336,9 +336,7 @@ int lladd_restore(struct lladd_store *store, const struct lladd_restore_options 
     r.opt = (struct lladd_restore_options)LLADD_RESTORE_OPTIONS_INIT;
     if (!store || !empty)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a restore needs a store and a device");
-    if (options)
-        memcpy(&r.opt, options,
-               options->struct_size < sizeof r.opt ? options->struct_size : sizeof r.opt);
+    ll_ship_take_options(&r.opt, sizeof r.opt, options);
     r.mem.allocator = r.opt.allocator;
     r.pace =
         (struct ll_ship_pace){r.opt.bytes_per_second, ll_ship_now_ns(r.opt.world), 0, r.opt.world};

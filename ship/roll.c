@@ -439,9 +439,7 @@ int lladd_archive_roll(struct lladd_store *store, const struct lladd_roll_option
     struct roll r = {.store = store, .opt = LLADD_ROLL_OPTIONS_INIT, .err = err};
     if (!store)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a roll needs a store");
-    if (options)
-        memcpy(&r.opt, options,
-               options->struct_size < sizeof r.opt ? options->struct_size : sizeof r.opt);
+    ll_ship_take_options(&r.opt, sizeof r.opt, options);
     if (r.opt.memory_bytes && !r.opt.spill_dir)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "memory_bytes needs a spill_dir");
     b.label = r.opt.label;

@@ -44,12 +44,6 @@ struct same {
     struct lladd_error *err;
 };
 
-/* An error that says that an object cannot be used. */
-static bool unusable(int rc)
-{
-    return rc == LLADD_NOT_FOUND || lladd_code_root(rc) == LLADD_ROOT_DATA;
-}
-
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
 /* The LSN at an offset of the segment's file. */
@@ -74,11 +68,11 @@ static int next_chunk(struct same *s, struct lladd_file *file, struct ll_ship_im
     if (rc)
         return rc;
     rc = ll_ship_image_read(im, k, stored, len, at, &why);
-    if (rc && !unusable(rc))
+    if (rc && !ll_ship_unusable(rc))
         *s->err = why;
     while (!rc && *equal < len && mine[*equal] == stored[*equal])
         ++*equal;
-    return unusable(rc) ? 0 : rc;
+    return ll_ship_unusable(rc) ? 0 : rc;
 }
 
 /* *same: how many of the first `len` bytes of the segment's file are the same in segment k of the
@@ -115,7 +109,7 @@ static int compare_segment(struct same *s, const struct ll_ship_segment *seg, ui
     ll_ship_image_init(&im, s->a->mem, s->a->store, s->a->uuid);
     int rc = ll_ship_past_chain(&s->past, &s->steps, seg->first, &to, &im, &reached, &why);
     size_t n = ll_ship_image_segments(&im);
-    if (rc && !unusable(rc))
+    if (rc && !ll_ship_unusable(rc))
         *s->err = why;
     if (!rc && n && reached <= seg->first && ll_ship_image_at(&im, n - 1)->first == seg->first) {
         uint64_t limit = ll_ship_image_at(&im, n - 1)->limit;
@@ -128,7 +122,7 @@ static int compare_segment(struct same *s, const struct ll_ship_segment *seg, ui
         }
     }
     ll_ship_image_free(&im);
-    return unusable(rc) ? 0 : rc;
+    return ll_ship_unusable(rc) ? 0 : rc;
 }
 
 /* Compares the segments upwards, from the first segment of which the store has log, too. */
@@ -239,7 +233,7 @@ static int same_spool(struct same *s, uint64_t txn, bool *same)
         *same = !rc && s->a->bytes.len == s->a->object.len &&
                 memcmp(s->a->bytes.data, s->a->object.data, s->a->object.len) == 0;
     }
-    if (unusable(rc))
+    if (ll_ship_unusable(rc))
         return 0;
     if (rc)
         *s->err = why;

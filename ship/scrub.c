@@ -454,9 +454,7 @@ static void begin(struct scrub *s, struct lladd_archive *a, struct lladd_db *db,
                   const struct lladd_scrub_options *options)
 {
     s->opt = (struct lladd_scrub_options)LLADD_SCRUB_OPTIONS_INIT;
-    if (options)
-        memcpy(&s->opt, options,
-               options->struct_size < sizeof s->opt ? options->struct_size : sizeof s->opt);
+    ll_ship_take_options(&s->opt, sizeof s->opt, options);
     s->b = (struct ll_ship_backup){.db = db, .dev = a->dev, .mem = a->mem, .err = s->err};
     s->b.opt.progress = s->opt.progress;
     s->b.opt.progress_ctx = s->opt.progress_ctx;

@@ -34,6 +34,17 @@ int64_t ll_ship_wall_us(const struct lladd_environment *world);
 uint64_t ll_ship_now_ns(const struct lladd_environment *world);
 int ll_ship_random(const struct lladd_environment *world, void *, size_t len, struct lladd_error *);
 
+/* Copies the options of a caller over the defaults in *out, which has `size` bytes. `options` may
+ * be NULL. It begins with a size_t, its size: a caller of an earlier version has a smaller
+ * struct. */
+void ll_ship_take_options(void *out, size_t size, const void *options);
+
+/* Does the code say that an object cannot be used, since it is missing, damaged or foreign? */
+static inline bool ll_ship_unusable(int code)
+{
+    return code == LLADD_NOT_FOUND || lladd_code_root(code) == LLADD_ROOT_DATA;
+}
+
 /* The error of a device's call that has returned the negative errno `rc`. */
 int ll_ship_fail_io(struct lladd_error *, int rc, const char *what, const char *name);
 

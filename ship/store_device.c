@@ -503,8 +503,7 @@ int lladd_store_device(struct lladd_store *store, const struct lladd_restore_opt
     struct lladd_restore_options o = LLADD_RESTORE_OPTIONS_INIT;
     if (!store || !out)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "the store or the result is NULL");
-    if (options)
-        memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
+    ll_ship_take_options(&o, sizeof o, options);
     struct ll_ship_mem mem = {o.allocator};
     struct ship_device *d = ll_ship_new(mem, sizeof *d);
     if (!d)
