@@ -30,6 +30,7 @@ struct store_dir {
     struct lladd_environment world;
     struct ll_ship_calls calls;
     uint32_t file_mode, dir_mode;
+    bool made;   /* the store's own directory exists; only a put makes it */
     char path[]; /* without '/' at the end */
 };
 
@@ -128,6 +129,26 @@ static int path_of(const struct store_dir *d, const char *name, char out[PATH_SI
     if (n < 0 || n >= PATH_SIZE)
         return lladd_error_set(err, LLADD_TOO_LARGE, "the path of \"%.100s\" is too long", name);
     return 0;
+}
+
+/* The directory with the store's own one. */
+static bool dir_above(const struct store_dir *d, char out[PATH_SIZE])
+{
+    const char *slash = strrchr(d->path, '/');
+    int n = snprintf(out, PATH_SIZE, "%.*s", slash ? (int)(slash - d->path) + 1 : 1,
+                     slash ? d->path : ".");
+    return n >= 0 && n < PATH_SIZE;
+}
+
+/* Makes the store's own directory, durably. */
+static int make_store(struct store_dir *d, struct lladd_error *err)
+{
+    char above[PATH_SIZE];
+    int rc = d->calls.mkdir(d->calls.ctx, d->path, d->dir_mode);
+    if (!rc || rc == -EEXIST)
+        rc = dir_above(d, above) ? d->calls.sync_dir(d->calls.ctx, above) : -ENAMETOOLONG;
+    d->made = rc == 0;
+    return rc ? ll_ship_fail_io(err, rc, "make the store", d->path) : 0;
 }
 
 /* Makes the directories of the path, below the store's own, and syncs the directory above each. A
@@ -234,6 +255,8 @@ static int dir_put(struct lladd_store *s, const char *name, const struct lladd_i
     char path[PATH_SIZE], tmp[PATH_SIZE];
     unsigned char random[TMP_RANDOM];
     int rc = path_of(d, name, path, err);
+    if (!rc && !d->made)
+        rc = make_store(d, err);
     if (!rc)
         rc = make_parents(d, path, name, err);
     if (!rc)
@@ -380,17 +403,16 @@ static const struct lladd_store_ops dir_ops = {
     .close = dir_close,
 };
 
-/* Makes the store's own directory, durably. */
-static int make_store(struct store_dir *d)
+/* Looks at the store's own directory. It may be absent, if the directory above it exists. */
+static int look_at_store(struct store_dir *d)
 {
     char above[PATH_SIZE];
-    const char *slash = strrchr(d->path, '/');
-    int rc = d->calls.mkdir(d->calls.ctx, d->path, d->dir_mode);
-    if (rc && rc != -EEXIST)
-        return rc;
-    int n = snprintf(above, sizeof above, "%.*s", slash ? (int)(slash - d->path) + 1 : 1,
-                     slash ? d->path : ".");
-    return n < 0 || n >= PATH_SIZE ? -ENAMETOOLONG : d->calls.sync_dir(d->calls.ctx, above);
+    struct stat st;
+    int rc = stat(d->path, &st) ? -errno : 0;
+    d->made = rc == 0;
+    if (rc == -ENOENT && dir_above(d, above))
+        rc = stat(above, &st) ? -errno : 0;
+    return rc ? rc : S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
 }
 
 int ll_ship_dir_open(const char *path, const struct lladd_store_options *options,
@@ -398,9 +420,7 @@ int ll_ship_dir_open(const char *path, const struct lladd_store_options *options
                      struct lladd_error *err)
 {
     struct lladd_store_options o = LLADD_STORE_OPTIONS_INIT;
-    struct stat st;
-    if (options)
-        memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
+    ll_ship_take_options(&o, sizeof o, options);
     size_t len = strlen(path);
     while (len > 1 && path[len - 1] == '/')
         len--;
@@ -418,12 +438,7 @@ int ll_ship_dir_open(const char *path, const struct lladd_store_options *options
     d->file_mode = o.file_mode ? o.file_mode : 0600;
     d->dir_mode = d->file_mode | (d->file_mode & 0444) >> 2;
     memcpy(d->path, path, len);
-    int rc = 0;
-    if (stat(d->path, &st)) {
-        rc = errno == ENOENT ? make_store(d) : -errno;
-    } else if (!S_ISDIR(st.st_mode)) {
-        rc = -ENOTDIR;
-    }
+    int rc = look_at_store(d);
     if (rc) {
         rc = ll_ship_fail_io(err, rc, "use the store", d->path);
         ll_ship_delete(mem, d);

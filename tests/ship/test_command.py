@@ -63,6 +63,10 @@ class Backups(unittest.TestCase):
         self.assertRegex(self.good("backup", self.db, "s3://bucket", code=2),
                          "built without S3|no credentials for")
         self.assertIn("a store and a directory", self.good("restore", self.store, code=2))
+        # No verb makes a store in order to read it.
+        self.assertIn("LLADD_NOT_FOUND", self.good("restore", "dir:" + self.path("wrong"),
+                                                   self.path("no"), code=2))
+        self.assertFalse(os.path.exists(self.path("wrong")))
 
     def test_a_backup_has_the_journal(self):
         """A journal that was never cut needs all log, from LSN 0 on."""

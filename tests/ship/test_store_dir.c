@@ -241,13 +241,21 @@ START_TEST(a_taken_name_is_compared)
 }
 END_TEST
 
+/* Only a put makes the directory of a store: a reader with a wrong name leaves nothing. */
 START_TEST(a_store_is_made_below_a_directory_that_exists)
 {
     struct lladd_store *other = NULL;
+    struct lladd_device *device;
+    unsigned char byte;
     char *below = temp_dir_path(dir, "new"), *far = temp_dir_path(dir, "no/where");
     ck_assert_int_eq(ll_ship_dir_open(below, NULL, &calls, &other, &err), 0);
+    ck_assert_int_eq(other->ops->get(other, "archive", 0, &byte, 1, &err), LLADD_NOT_FOUND);
+    ck_assert_int_eq(other->ops->remove(other, "archive", &err), LLADD_NOT_FOUND);
+    ck_assert_int_eq(lladd_store_device(other, NULL, &device, &err), LLADD_NOT_FOUND);
+    ck_assert_int_ne(access(below, F_OK), 0);
+    ck_assert_int_eq(contract_put(other, "archive", "mine", &err), 0);
+    ck_assert(contract_holds(other, "archive", "mine"));
     lladd_store_close(other);
-    ck_assert_int_eq(access(below, X_OK), 0);
     ck_assert_int_eq(ll_ship_dir_open(far, NULL, &calls, &other, &err), LLADD_STORE_FAILED);
     ck_assert_int_eq(lladd_store_open("ftp://x", NULL, &other, &err), LLADD_BAD_ARGUMENT);
     free(below);
