@@ -133,7 +133,7 @@ static int backup(struct tool *t, const struct wanted *w, const char *url)
     struct lladd_db *db;
     int rc = tool_store_open(t, url, &store, &err);
     if (rc)
-        return tool_fail(t, "%s (%s)", err.message, lladd_code_name(rc));
+        return tool_error(t, &err);
     rc = tool_open(t, &db, &err);
     if (!rc) {
         o.label = w->label;

@@ -68,6 +68,21 @@ class Backups(unittest.TestCase):
                                                    self.path("no"), code=2))
         self.assertFalse(os.path.exists(self.path("wrong")))
 
+    def test_errors_in_json(self):
+        """A store that cannot be opened is told like any other error."""
+        nowhere = "dir:" + self.path("no/where")
+        for args in (["backup", self.db, nowhere], ["restore", nowhere, self.path("copy")],
+                     ["restore", "--list", nowhere], ["restore", "--page", "3", nowhere, self.db],
+                     ["archive", "list", nowhere], ["archive", "check", nowhere],
+                     ["archive", "expire", "--keep", "1", nowhere], ["archive", "roll", nowhere],
+                     ["archive", "push", self.db, nowhere], ["archive", "adopt", self.db, nowhere],
+                     ["scrub", self.db, nowhere], ["dump", "--from", nowhere]):
+            at = 2 if args[0] == "archive" else 1
+            got, out, err = run(*args[:at], "--json", *args[at:])
+            self.assertEqual(got, 2, args)
+            self.assertEqual(json.loads(out)["error"]["code"], "LLADD_STORE_FAILED", args)
+            self.assertEqual(err, "", args)
+
     def test_a_backup_has_the_journal(self):
         """A journal that was never cut needs all log, from LSN 0 on."""
         self.good("dtable", "create", self.db, "rows")
