@@ -131,7 +131,7 @@ static int redo(void *ctx, const struct ll_ship_logged *r, struct lladd_error *e
     if (!changes || r->page != w->page)
         return 0;
     d->last = r->lsn;
-    if (r->lsn <= lsn_of(w))
+    if (r->lsn <= lsn_of(w) || r->lsn < w->barrier)
         return 0;
     return lladd_page_redo(w->db, lladd_page_of(w->page), r->bytes, r->size, lladd_lsn_of(r->lsn),
                            r->incarnation, w->bytes, &w->empty, err);
@@ -341,6 +341,7 @@ static int from_base(struct ll_ship_wanted *w, const struct lladd_backup_info *b
 {
     struct ll_ship_manifest m;
     ll_ship_manifest_init(&m, w->past.mem);
+    w->barrier = 0;
     int rc = ll_ship_manifest_find(w->past.store, base->name, &m, w->err);
     if (!rc)
         rc = read_base(w, base);

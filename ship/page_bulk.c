@@ -140,6 +140,7 @@ static int take(struct ll_ship_wanted *w, const struct place *p)
     if (rc)
         return rc;
     w->empty = !p->typed;
+    w->barrier = p->barrier;
     if (p->typed && (!ll_ship_page_ok(w->uuid, w->page, w->bytes, w->page_size) ||
                      lladd_get64(w->bytes + PAGE_LSN) != p->barrier))
         rc = lladd_error_set(w->err, LLADD_CORRUPT_BACKUP,

@@ -19,6 +19,7 @@ struct ll_ship_wanted {
     struct ll_ship_buf txns;  /* struct ll_ship_spooled, of disk and store */
     struct ll_ship_buf open;  /* uint64_t: transactions with barriers that have neither ended nor
                                  prepared in the archived log that was looked at */
+    uint64_t barrier;         /* records of the page below this LSN do not count (BUF-6) */
     unsigned char *bytes;     /* of the page */
     bool empty;               /* it has no contents yet */
     struct lladd_error *err;

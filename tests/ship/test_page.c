@@ -358,6 +358,69 @@ START_TEST(a_page_and_a_missing_spool)
 }
 END_TEST
 
+/* Takes this page in a transaction of its own; `raw`: as a raw extent. */
+static void take(uint64_t page, bool raw, struct lladd_txn *txn)
+{
+    static lladd_pageno others[1000];
+    unsigned n = 0;
+    lladd_pageno got;
+    for (;;) {
+        if (raw)
+            TXN(lladd_extent_alloc(txn, 1, LLADD_EXTENT_RAW, &got));
+        else
+            TXN(lladd_page_alloc(txn, &got));
+        if (got.v == page)
+            break;
+        ck_assert_uint_lt(n, 1000);
+        others[n++] = got;
+    }
+    while (n-- > 0)
+        if (raw)
+            TXN(lladd_extent_free(txn, others[n], 1));
+        else
+            TXN(lladd_page_free(txn, others[n]));
+}
+
+/* A page was formatted, then freed and written raw, then taken again, and has no contents yet. The
+ * archive does not give it the contents of its first use, which ended at the barrier of the
+ * second. */
+START_TEST(a_page_without_contents_over_a_raw_one)
+{
+    static unsigned char bytes[PAGE];
+    struct lladd_txn *txn;
+    open_with_pages();
+    lladd_pageno page = lladd_page_of(changed_page);
+    for (unsigned use = 0; use < 3; use++) { /* formatted, raw, without contents */
+        OK(lladd_begin(shop.db, NULL, &txn, &err));
+        if (use == 2)
+            TXN(lladd_extent_free(txn, page, 1));
+        else
+            TXN(lladd_page_free(txn, page));
+        ck_assert_int_eq(lladd_commit(txn), 0);
+        OK(lladd_checkpoint(shop.db, &err));
+        OK(lladd_begin(shop.db, NULL, &txn, &err));
+        take(changed_page, use == 1, txn);
+        if (use == 0)
+            TXN(lladd_bytes_format(txn, page));
+        memset(bytes, 0x77, sizeof bytes);
+        if (use == 1) {
+            TXN(lladd_bulk_write(txn, page, 1, NULL, bytes));
+            TXN(lladd_bulk_sync(txn));
+        }
+        ck_assert_int_eq(lladd_commit(txn), 0);
+        work(4);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        work(6);
+        forget_log();
+    }
+    lladd_lsn since = lladd_lsn_of(stats().log_oldest);
+    int rc = ll_ship_page(archive, shop.db, page, since, lladd_lsn_of(0), bytes, &err);
+    ck_assert_msg(rc == LLADD_NOT_FOUND, "%d: %s", rc, err.message);
+    close_shop(false);
+}
+END_TEST
+
 static int try_open(void)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;
@@ -529,6 +592,7 @@ int main(void)
     tcase_add_loop_test(tc, the_store_fails_at_each_call_for_a_page, 0, 2);
     tcase_add_test(tc, a_page_without_a_backup);
     tcase_add_test(tc, a_page_and_a_gap_in_the_archive);
+    tcase_add_test(tc, a_page_without_contents_over_a_raw_one);
     tcase_add_test(tc, a_page_and_a_missing_spool);
     tcase_add_loop_test(tc, a_page_and_a_lost_spool_of_an_open_transaction, 0, 2);
     tcase_add_test(tc, a_page_of_an_older_backup);
