@@ -159,8 +159,8 @@ struct lladd_backup_info {
  *  database, from the cache or from the log (BUF-2). A page that cannot be repaired is copied as it
  *  is, and counted. `options` and `info` may be NULL. LLADD_OTHER_DATABASE: the store has backups
  *  of another database. LLADD_BAD_STATE: files/ has files of an extension, which a backup would
- *  lack. LLADD_BUSY: pages that were written in bulk were written again each time they were
- *  copied. */
+ *  lack. LLADD_DIVERGED: another copy of the database archives into the store. LLADD_BUSY: pages
+ *  that were written in bulk were written again each time they were copied. */
 LLADD_API int lladd_backup(struct lladd_db *, struct lladd_store *,
                            const struct lladd_backup_options *options,
                            struct lladd_backup_info *info, struct lladd_error *);

@@ -67,6 +67,18 @@ static int refuse_files(struct ll_ship_backup *b)
                   : 0;
 }
 
+/* Refuses a store into which another copy of the database archives: the backup would be taken for
+ * one of that copy, and go on with its log. */
+static int check_claim(struct ll_ship_backup *b)
+{
+    unsigned char control[LL_SHIP_CONTROL];
+    struct ll_ship_claim claim;
+    int rc = ll_ship_control_read(b->dev, control, b->err);
+    return rc ? rc
+              : ll_ship_claim_own(b->store, b->dev, ll_ship_control_timeline(control), &claim,
+                                  b->err);
+}
+
 static int begin(struct ll_ship_backup *b, struct lladd_log_hold *hold,
                  unsigned char control[LL_SHIP_CONTROL])
 {
@@ -253,6 +265,8 @@ static int copy(struct ll_ship_backup *b, struct lladd_log_hold *hold)
         rc = copy_pages(b);
     if (!rc)
         rc = ll_ship_copy_log(b);
+    if (!rc) /* another copy may have begun to archive meanwhile */
+        rc = check_claim(b);
     if (!rc)
         rc = ll_ship_backup_finish(b);
     if (!rc && LLADD_PLANTED(LLADD_BUG_MANIFEST_FIRST))
@@ -345,6 +359,8 @@ static int run(struct ll_ship_backup *b)
         rc = ll_ship_backup_room(b);
     if (!rc)
         rc = ll_ship_claim_store(b->store, b->mem, b->m.info.uuid, b->m.info.page_size, b->err);
+    if (!rc)
+        rc = check_claim(b);
     if (!rc)
         rc = lladd_log_keep(b->db, "backup", lladd_lsn_of(0), &hold, b->err);
     if (rc)

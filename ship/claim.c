@@ -165,9 +165,10 @@ int ll_ship_claim_own(struct lladd_store *store, struct lladd_device *dev, uint3
 {
     struct own own;
     *out = (struct ll_ship_claim){.n = 0};
-    int rc = read_own(dev, &own, err);
+    /* The file is read after the store: the archive of the database may put its claim meanwhile. */
+    int rc = newest_claim(store, timeline, &out->n, out->bytes, err);
     if (!rc)
-        rc = newest_claim(store, timeline, &out->n, out->bytes, err);
+        rc = read_own(dev, &own, err);
     if (!rc && out->n &&
         (!own.there || (memcmp(out->bytes, own.last, LL_SHIP_CLAIM) != 0 &&
                         memcmp(out->bytes, own.next, LL_SHIP_CLAIM) != 0)))

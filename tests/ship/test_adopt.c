@@ -668,6 +668,54 @@ START_TEST(a_number_that_is_taken_meanwhile)
 }
 END_TEST
 
+/* ---- backups -------------------------------------------------------------------------------- */
+
+static int claim_meanwhile(void *ctx, const char *what, uint64_t done, uint64_t all)
+{
+    (void)what, (void)done, (void)all;
+    run_store_object(ctx, "t00000000/claim.3", "0123456789abcdef", 16);
+    return 0;
+}
+
+static unsigned manifests(void)
+{
+    unsigned n = 0;
+    for (size_t i = 0; i < store.n; i++)
+        n += strstr(store.objects[i].name, "/manifest") != NULL;
+    return n;
+}
+
+/* If the archive of a copy is refused, the copy makes no backup on the timeline of the other copy
+ * either; nor does a database of which a copy begins to archive during the backup. */
+START_TEST(a_backup_of_another_copy)
+{
+    struct lladd_backup_options o = LLADD_BACKUP_OPTIONS_INIT;
+    two_copies(false);
+    run_open(&other, copy, LLADD_OPT_MUST_EXIST);
+    size_t objects = store.n;
+    ck_assert_int_eq(lladd_backup(other.db, &store.base, NULL, NULL, &err), LLADD_DIVERGED);
+    ck_assert_uint_eq(store.n, objects);
+    OK(lladd_backup(run.db, &store.base, NULL, NULL, &err));
+    ck_assert_uint_eq(manifests(), 2);
+    o.progress = claim_meanwhile;
+    o.progress_ctx = &run;
+    objects = store.n;
+    ck_assert_int_eq(lladd_backup(run.db, &store.base, &o, NULL, &err), LLADD_DIVERGED);
+    ck_assert_uint_eq(manifests(), 2);
+    ck_assert_uint_eq(store.n, objects + 1);
+    memory_store_drop(&store, memory_store_find(&store, "claim.3"));
+    run_close(&other);
+    run_close(&run);
+    (void)adopted(copy, &store);
+    run_open(&other, copy, LLADD_OPT_MUST_EXIST);
+    look(&store, 0, 0, &run, 60);
+    OK(lladd_backup(other.db, &store.base, NULL, NULL, &err));
+    ck_assert_uint_eq(manifests(), 3);
+    run_close(&other);
+    look(&store, 1, 0, &other, 70);
+}
+END_TEST
+
 /* ---- refused -------------------------------------------------------------------------------- */
 
 static int see_name(void *ctx, const char *name)
@@ -796,6 +844,7 @@ int main(void)
     tcase_add_loop_test(tc, the_store_fails_at_each_call, 0, 4);
     tcase_add_loop_test(tc, the_device_fails_at_each_call, 0, 3);
     tcase_add_test(tc, a_number_that_is_taken_meanwhile);
+    tcase_add_test(tc, a_backup_of_another_copy);
     tcase_add_test(tc, what_cannot_be_adopted);
     tcase_add_test(tc, nothing_to_adopt);
     tcase_add_test(tc, a_transaction_in_doubt);
