@@ -63,6 +63,8 @@ static int put_parts(struct lladd_archive *a, uint64_t txn, bool *missing, struc
         ll_ship_blk_name(a->timeline, txn, part, name);
         if (!rc)
             rc = ll_ship_archive_put(a, name, &a->object, err);
+        if (rc == LLADD_EXISTS)
+            rc = ll_ship_differs_spool(a, name, txn, part, err);
     }
     *missing = rc == LLADD_NOT_FOUND;
     return *missing ? 0 : rc;

@@ -12,7 +12,8 @@
  *
  *   archive_push.c    stores its log
  *   adopt.c           gives it a new timeline, if another copy has claimed the store
- *   same_log.c        finds the log that it has in common with the store */
+ *   same_log.c        finds the log that it has in common with the store
+ *   archive_differs.c tells an object of another copy from a damaged one */
 #include "ship/ship_private.h"
 
 #include <lladd/extension.h>
@@ -95,9 +96,22 @@ void ll_ship_archive_keep(struct lladd_archive *);
 int ll_ship_archive_note(struct lladd_archive *, const char *name, lladd_lsn end, lladd_lsn *lsn,
                          struct lladd_error *);
 
-/* Puts an object. LLADD_DIVERGED: the name is taken by other bytes. */
+/* Puts an object. LLADD_EXISTS: the name is taken by other bytes. */
 int ll_ship_archive_put(struct lladd_archive *, const char *name, const struct ll_ship_buf *,
                         struct lladd_error *);
+
+/* ---- archive_differs.c ---------------------------------------------------------------------- */
+
+/* For an object that has other bytes than the database: LLADD_DIVERGED if it is whole, so that
+ * another copy of the database has put it; LLADD_CORRUPT_BACKUP if it is damaged. Of a segment and
+ * of a piece, `start` is the LSN of the first record in the database's log there. */
+int ll_ship_differs_segment(struct lladd_archive *, const char *name, uint64_t first,
+                            uint64_t start, struct lladd_error *);
+/* `from`, `to`: as in the piece's name. */
+int ll_ship_differs_piece(struct lladd_archive *, const char *name, const struct ll_ship_segment *,
+                          uint64_t from, uint64_t to, uint64_t start, struct lladd_error *);
+int ll_ship_differs_spool(struct lladd_archive *, const char *name, uint64_t txn, uint32_t part,
+                          struct lladd_error *);
 
 /* ---- archive_bulk.c ------------------------------------------------------------------------- */
 

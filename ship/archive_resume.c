@@ -125,7 +125,8 @@ static int lowest(struct lladd_archive *a, uint64_t from, uint64_t end, struct l
 
 /* ---- compared with the store ---------------------------------------------------------------- */
 
-/* Compares the object's bytes with those of the segment's file from `from` to `to`. */
+/* Compares the object's bytes with those of the segment's file from `from` to `to`. LLADD_EXISTS:
+ * they differ. */
 static int compare(struct lladd_archive *a, const char *name, const struct ll_ship_segment *s,
                    uint64_t from, uint64_t to, struct lladd_error *err)
 {
@@ -137,14 +138,14 @@ static int compare(struct lladd_archive *a, const char *name, const struct ll_sh
     if (!rc)
         rc = a->store->ops->get(a->store, name, 0, room, to - from, err);
     if (!rc && memcmp(room, a->bytes.data, to - from) != 0)
-        rc = ll_ship_diverged(err, name);
+        rc = LLADD_EXISTS;
     return rc;
 }
 
 struct pieces {
     struct lladd_archive *a;
     uint64_t first, from;
-    uint64_t end; /* the end of the piece that begins at `from`; 0: no piece does */
+    uint64_t end; /* the end of the longest piece that begins at `from`; 0: no piece does */
 };
 
 static int see_piece(void *ctx, const char *name, uint64_t size)
@@ -155,7 +156,7 @@ static int see_piece(void *ctx, const char *name, uint64_t size)
     (void)size;
     uint64_t end = dash ? strtoull(dash + 1, NULL, 16) : 0;
     ll_ship_part_name(p->a->timeline, p->first, p->from, end, want);
-    if (end > p->from && strcmp(want, name) == 0)
+    if (end > p->from && end > p->end && strcmp(want, name) == 0)
         p->end = end;
     return 0;
 }
@@ -177,6 +178,8 @@ static int take_pieces(struct lladd_archive *a, const struct ll_ship_segment *s,
         ll_ship_part_name(a->timeline, s->first, p.from, p.end, name);
         rc = compare(a, name, s, ll_ship_segment_offset(s, p.from),
                      ll_ship_segment_offset(s, p.end), err);
+        if (rc == LLADD_EXISTS)
+            rc = ll_ship_differs_piece(a, name, s, p.from, p.end, a->seen, err);
         if (rc)
             return rc;
         p.from = a->pos = p.end;
@@ -235,6 +238,8 @@ static int after_segment(struct lladd_archive *a, uint64_t end, struct ll_ship_i
         ll_ship_seg_name(a->timeline, ix->first.v, name);
         if (!rc)
             rc = compare(a, name, &s, 0, ll_ship_segment_offset(&s, ix->stop.v), err);
+        if (rc == LLADD_EXISTS)
+            rc = ll_ship_differs_segment(a, name, ix->first.v, ix->start.v, err);
     }
     return rc ? rc : go_on(a, ix, end, err);
 }

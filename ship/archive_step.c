@@ -136,8 +136,6 @@ int ll_ship_archive_put(struct lladd_archive *a, const char *name, const struct 
 {
     struct lladd_iovec piece = {bytes->data, bytes->len};
     int rc = ll_ship_put(a->store, a->mem, name, &piece, 1, err);
-    if (rc == LLADD_EXISTS)
-        return ll_ship_diverged(err, name);
     if (!rc)
         count(a, bytes->len);
     return rc;
@@ -282,6 +280,8 @@ static int store_segment(struct lladd_archive *a, const struct ll_ship_segment *
         rc = ll_ship_bulk_segment(a, &ix, err);
     if (!rc)
         rc = ll_ship_archive_put(a, name, &a->bytes, err);
+    if (rc == LLADD_EXISTS)
+        rc = ll_ship_differs_segment(a, name, first, a->start, err);
     if (!rc)
         rc = put_index(a, &ix, err);
     if (!rc)
@@ -328,6 +328,8 @@ static int store_piece(struct lladd_archive *a, const struct ll_ship_segment *s,
     struct ll_ship_buf piece = {.data = a->bytes.data + (from - skip), .len = to - from};
     ll_ship_part_name(a->timeline, s->first, a->pos, end, name);
     rc = ll_ship_archive_put(a, name, &piece, err);
+    if (rc == LLADD_EXISTS)
+        rc = ll_ship_differs_piece(a, name, s, a->pos, end, a->seen, err);
     if (!rc) {
         a->pos = end;
         a->seen = w.next;

@@ -276,6 +276,21 @@ static int add_whole(struct ll_ship_image *im, const struct ll_ship_stored *s,
     return rc ? rc : ll_ship_image_piece(im, &piece, err);
 }
 
+/* Has the piece the bytes of the file between the two LSNs in its name? */
+static int check_length(const struct ll_ship_image *im, const struct ll_ship_stored *s,
+                        struct lladd_error *err)
+{
+    const struct ll_ship_image_segment *seg =
+        ll_ship_image_at(im, ll_ship_image_segments(im) - 1);
+    uint64_t begin = s->from > s->first ? ll_ship_image_offset(seg, s->from) : 0;
+    char name[LL_SHIP_NAME_MAX];
+    ll_ship_stored_name(s, name);
+    return s->end > ll_ship_image_end(seg) || s->end <= s->from ||
+                   s->size != ll_ship_image_offset(seg, s->end) - begin
+               ? ll_ship_corrupt(err, name, "its length is wrong")
+               : 0;
+}
+
 /* Adds the segment's parts, each of which begins where the one before ends. */
 static int add_parts(struct ll_ship_past *a, struct ll_ship_image *im, struct group g,
                      uint32_t timeline, struct lladd_error *err)
@@ -300,6 +315,8 @@ static int add_parts(struct ll_ship_past *a, struct ll_ship_image *im, struct gr
         rc = ll_ship_image_piece(im, &piece, err);
         if (!rc && end == seg.first)
             rc = ll_ship_image_head(im, last, err);
+        if (!rc)
+            rc = check_length(im, s, err);
         end = s->end;
     }
     return rc;
@@ -410,8 +427,10 @@ static int cut_above(struct ll_ship_past *a, const struct ll_ship_buf *steps, ui
             break;
     }
     ll_ship_image_free(&im);
-    if (lladd_code_root(rc) == LLADD_ROOT_DATA)
+    if (lladd_code_root(rc) == LLADD_ROOT_DATA) {
+        a->damage = why;
         return 0;
+    }
     if (rc && err)
         *err = why;
     return rc;
@@ -467,6 +486,7 @@ int ll_ship_past_reach(struct ll_ship_past *a, const struct ll_ship_buf *steps, 
     int rc = 0;
     bool there = true;
     *out = from;
+    a->damage = (struct lladd_error)LLADD_ERROR_INIT;
     ll_ship_image_init(&im, a->mem, a->store, a->uuid);
     while (!rc && there) {
         struct ll_ship_image_segment above;
@@ -484,9 +504,10 @@ int ll_ship_past_reach(struct ll_ship_past *a, const struct ll_ship_buf *steps, 
             if (there)
                 *out = above.first;
         }
-        if (lladd_code_root(rc) == LLADD_ROOT_DATA)
-            rc = 0; /* the range ends before what is damaged */
-        else if (rc && err && why.code)
+        if (lladd_code_root(rc) == LLADD_ROOT_DATA) {
+            a->damage = why; /* the range ends before what is damaged */
+            rc = 0;
+        } else if (rc && err && why.code)
             *err = why;
     }
     ll_ship_image_free(&im);
@@ -512,19 +533,17 @@ int ll_ship_past_top(struct ll_ship_past *a, const struct ll_ship_buf *steps, ui
         to++;
     ll_ship_image_init(&im, a->mem, a->store, a->uuid);
     struct group g = group_below(a, to);
-    bool any = false;
     for (unsigned k = 0; k < 2 && !rc; k++) {
         bool there;
         rc = add_source(a, &im, g, timeline, sources[k], &there, err);
-        any = any || there;
         if (rc || !there)
             continue;
         uint64_t have = ll_ship_image_have(&im, 0);
         *out = *out < have ? have : *out;
         ll_ship_image_drop(&im);
     }
-    /* Without its first piece the segment cannot be used: the log ends above a gap. */
-    for (i = g.from; i < g.to && !any && !rc; i++)
+    /* If a piece is missing, those after it cannot be used: the log ends above a gap. */
+    for (i = g.from; i < g.to && !rc; i++)
         if (stored_at(a, i)->timeline == timeline && stored_at(a, i)->end > *out)
             *out = stored_at(a, i)->end;
     ll_ship_image_free(&im);

@@ -373,9 +373,19 @@ static int check_index(struct archive *a, const struct ll_ship_stored *s)
                               "each time it is needed");
 }
 
+/* No restore needs a claim. But if the last one is damaged, the archive cannot begin again. */
+static int check_claim(struct archive *a)
+{
+    const struct ll_ship_step *own = (const void *)a->steps.data;
+    int rc = ll_ship_claim_read(a->c->store, own->timeline, &a->why);
+    return rc ? blame(a, "claim") : 0;
+}
+
 static int check_small(struct archive *a)
 {
-    int rc = each(a, "mark", "", check_mark);
+    int rc = check_claim(a);
+    if (!rc)
+        rc = each(a, "mark", "", check_mark);
     if (!rc)
         rc = each(a, "idx", ".idx", check_index_alone);
     for (size_t i = 0; i < wanted_n(a) && !rc; i++)

@@ -19,7 +19,7 @@
 
 #define FILE_NAME "files/ship/claim"
 #define MAGIC "LLCLAIM"
-enum { FILE_BYTES = 44, HOST = 64 };
+enum { FILE_BYTES = 44, HOST = 64, CLAIM_MOST = 256 };
 
 /* The claims in the file. docs/backup.md has the format of the file. */
 struct own {
@@ -116,26 +116,49 @@ static void claim_name(uint32_t timeline, uint64_t n, char out[LL_SHIP_NAME_MAX]
     (void)snprintf(out, LL_SHIP_NAME_MAX, "t%08x/claim.%llu", timeline, (unsigned long long)n);
 }
 
+struct newest {
+    uint64_t n, size; /* of the claim with the highest number; n 0: there is none */
+};
+
 static int see_claim(void *ctx, const char *name, uint64_t size)
 {
-    uint64_t *newest = ctx, n = strtoull(strrchr(name, '.') + 1, NULL, 10);
-    (void)size;
-    *newest = n > *newest ? n : *newest;
+    struct newest *newest = ctx;
+    uint64_t n = strtoull(strrchr(name, '.') + 1, NULL, 10);
+    if (n > newest->n)
+        *newest = (struct newest){n, size};
     return 0;
 }
 
-/* *n 0: there is no claim. */
-static int newest_claim(struct lladd_store *store, uint32_t timeline, uint64_t *n,
-                        unsigned char bytes[LL_SHIP_CLAIM], struct lladd_error *err)
+/* Is the claim whole, as far as it shows? Claims of earlier versions end with the host's name,
+ * which has no zero byte. */
+static bool whole(const unsigned char *bytes, size_t len)
 {
+    enum { TAIL = 5 }; /* a zero byte, and the CRC of all bytes before the CRC */
+    if (len < LL_SHIP_CLAIM || len > CLAIM_MOST)
+        return false;
+    return len < LL_SHIP_CLAIM + 8 + TAIL || bytes[len - TAIL] != 0 ||
+           lladd_get32(bytes + len - 4) == lladd_crc32c(0, bytes, len - 4);
+}
+
+static int newest_claim(struct lladd_store *store, uint32_t timeline, uint64_t *n,
+                        unsigned char out[LL_SHIP_CLAIM], struct lladd_error *err)
+{
+    unsigned char bytes[CLAIM_MOST];
     char name[LL_SHIP_NAME_MAX];
-    *n = 0;
+    struct newest newest = {0, 0};
     (void)snprintf(name, sizeof name, "t%08x/claim.", timeline);
-    int rc = store->ops->list(store, name, see_claim, n, err);
+    int rc = store->ops->list(store, name, see_claim, &newest, err);
+    *n = newest.n;
     if (rc || !*n)
         return rc;
     claim_name(timeline, *n, name);
-    return store->ops->get(store, name, 0, bytes, LL_SHIP_CLAIM, err);
+    size_t len = newest.size < sizeof bytes ? (size_t)newest.size : sizeof bytes;
+    rc = store->ops->get(store, name, 0, bytes, len, err);
+    if (!rc && !whole(bytes, newest.size <= sizeof bytes ? len : SIZE_MAX))
+        rc = ll_ship_corrupt(err, name, "it is damaged");
+    if (!rc)
+        memcpy(out, bytes, LL_SHIP_CLAIM);
+    return rc;
 }
 
 static int put_claim(struct lladd_store *store, struct ll_ship_mem mem,
@@ -143,13 +166,19 @@ static int put_claim(struct lladd_store *store, struct ll_ship_mem mem,
                      const struct ll_ship_claim *claim, struct lladd_error *err)
 {
     char name[LL_SHIP_NAME_MAX], host[HOST] = "";
-    unsigned char when[8];
+    unsigned char when[8], tail[5] = {0};
     (void)gethostname(host, sizeof host - 1); /* for people; no program reads it */
     lladd_put64(when, (uint64_t)ll_ship_wall_us(world));
-    struct lladd_iovec pieces[] = {
-        {claim->bytes, LL_SHIP_CLAIM}, {when, sizeof when}, {host, strlen(host)}};
+    uint32_t crc = lladd_crc32c(0, claim->bytes, LL_SHIP_CLAIM);
+    crc = lladd_crc32c(crc, when, sizeof when);
+    crc = lladd_crc32c(crc, host, strlen(host));
+    lladd_put32(tail + 1, lladd_crc32c(crc, tail, 1));
+    struct lladd_iovec pieces[] = {{claim->bytes, LL_SHIP_CLAIM},
+                                   {when, sizeof when},
+                                   {host, strlen(host)},
+                                   {tail, sizeof tail}};
     claim_name(timeline, claim->n, name);
-    return ll_ship_put(store, mem, name, pieces, 3, err);
+    return ll_ship_put(store, mem, name, pieces, 4, err);
 }
 
 static int fail_taken(struct lladd_error *err, uint32_t timeline, uint64_t n)
@@ -193,6 +222,13 @@ int ll_ship_claim(struct lladd_store *store, struct ll_ship_mem mem,
     memcpy(out->bytes, own.next, LL_SHIP_CLAIM);
     rc = put_claim(store, mem, world, timeline, out, err);
     return rc == LLADD_EXISTS ? fail_taken(err, timeline, out->n) : rc;
+}
+
+int ll_ship_claim_read(struct lladd_store *store, uint32_t timeline, struct lladd_error *err)
+{
+    unsigned char bytes[LL_SHIP_CLAIM];
+    uint64_t n;
+    return newest_claim(store, timeline, &n, bytes, err);
 }
 
 int ll_ship_claim_forget(struct lladd_device *dev, struct lladd_error *err)

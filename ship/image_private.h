@@ -34,6 +34,10 @@ struct ll_ship_image_segment {
     uint64_t first, cut, incarnation;
     uint32_t size, block;
     uint64_t limit; /* the log in the segment ends here; the bytes after it are read as zeros */
+    uint64_t start; /* of the first segment: where the first record that begins in it does, as its
+                       index says; 0: not known */
+    uint64_t next;  /* of the last segment: where the last record that begins in it ends, which
+                       may be above the segment; 0: not known */
     size_t piece, pieces;
 };
 
@@ -181,6 +185,9 @@ struct ll_ship_past {
     unsigned char uuid[16];
     struct ll_ship_buf stored; /* struct ll_ship_stored, by first LSN */
     struct ll_ship_buf bases;  /* struct lladd_backup_info, by the time of their end */
+    struct ll_ship_buf broken; /* struct ll_ship_broken: backups that cannot be used */
+    struct lladd_error damage; /* code not 0: what ll_ship_past_reach last found above its result is
+                                  damaged */
 };
 /* Lists what the store has. */
 int ll_ship_past_open(struct ll_ship_past *, struct lladd_store *, struct ll_ship_mem,

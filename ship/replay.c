@@ -217,15 +217,17 @@ static int no_record(struct reader *r, uint64_t lsn)
     int rc = is_last(r, r->segment) ? look_for_bytes(r, lsn, &found) : 0;
     if (rc)
         return rc;
+    if (!found && seg(r, r->segment)->next > lsn)
+        return damaged(r, lsn, HEAD, "there are zeros, and the index says that records follow");
     return found ? damaged(r, lsn, HEAD,
                            "there is no record, and no later segment says that the log "
                            "ends there")
                  : LLADD_END;
 }
 
-/* The record that begins at `lsn` goes on after the last byte of the image. Returns LLADD_END, or
- * damage if records follow. */
-static int cut_off(struct reader *r, uint64_t lsn, uint64_t to, bool *more)
+/* The record that begins at `lsn` goes on after the last byte of the image. `size`: of the record;
+ * 0: not known. Returns LLADD_END, or damage if records follow. */
+static int cut_off(struct reader *r, uint64_t lsn, uint32_t size, uint64_t to, bool *more)
 {
     uint64_t end = run_end(r, r->segment);
     size_t last = r->segment;
@@ -233,7 +235,9 @@ static int cut_off(struct reader *r, uint64_t lsn, uint64_t to, bool *more)
     while (goes_on(r, last))
         last++;
     /* The stored pieces of a segment that is still being written end after a record. */
-    if (!is_last(r, last) || end < ll_ship_image_end(seg(r, last)))
+    uint64_t next = seg(r, last)->next;
+    bool wrong = next && (size ? lsn + size != next : next <= end);
+    if (!is_last(r, last) || end < ll_ship_image_end(seg(r, last)) || wrong)
         return damaged(r, lsn, 0, "the record is damaged");
     int rc = look_for_record(r, lsn + HEAD, to < end ? to : end, &found);
     *more = true;
@@ -259,7 +263,7 @@ static int next(struct reader *r, uint64_t *lsn, uint64_t to, struct ll_ship_log
         return LLADD_END;
     uint64_t have = run_end(r, r->segment) - *lsn;
     if (have < HEAD)
-        return cut_off(r, *lsn, to, more);
+        return cut_off(r, *lsn, 0, to, more);
     int rc = copy(r, *lsn, head, sizeof head);
     uint32_t size = lladd_get32(head + 4) & 0xffffff;
     if (rc)
@@ -267,7 +271,7 @@ static int next(struct reader *r, uint64_t *lsn, uint64_t to, struct ll_ship_log
     if (lladd_get64(head + 8) != *lsn || size < NARROW || size % ALIGN)
         return no_record(r, *lsn);
     if (size > have)
-        return cut_off(r, *lsn, to, more);
+        return cut_off(r, *lsn, size, to, more);
     rc = bytes_of(r, *lsn, size, &bytes);
     if (rc)
         return rc;
@@ -451,41 +455,127 @@ static int note(void *ctx, const struct ll_ship_logged *r, struct lladd_error *e
     }
 }
 
-/* Finds the first record at or above *lsn. Usually it begins at *lsn. But a pin may keep the log
- * from an LSN at which no record begins. Then any bytes may look like the begin of a record, so
- * only a record with a right checksum counts. */
-static int find_first(struct reader *r, uint64_t *lsn, uint64_t to)
+/* ---- the first record ----------------------------------------------------------------------- */
+
+/* Reads the head of the record at the LSN; *size: its length, 0 if it is impossible. */
+static int read_size(struct reader *r, uint64_t lsn, unsigned char head[HEAD], uint32_t *size)
+{
+    uint64_t end = run_end(r, r->segment);
+    *size = 0;
+    if (end < lsn + NARROW)
+        return 0;
+    int rc = copy(r, lsn, head, HEAD);
+    uint32_t len = rc ? 0 : lladd_get32(head + 4) & 0xffffff;
+    *size = len >= NARROW && len % ALIGN == 0 ? len : 0;
+    return rc;
+}
+
+/* *whole: the record at the LSN has the right checksum. */
+static int is_whole(struct reader *r, uint64_t lsn, uint32_t size, bool *whole)
 {
     struct ll_ship_logged out;
+    const unsigned char *bytes;
+    *whole = false;
+    if (size == 0 || size > run_end(r, r->segment) - lsn)
+        return 0;
+    int rc = bytes_of(r, lsn, size, &bytes);
+    *whole = !rc && lladd_get64(bytes + 8) == lsn && decode(r, bytes, size, lsn, &out);
+    return rc;
+}
+
+/* The header of the block says where the first record in it begins. Of the first block of a
+ * segment, the segment's index says it. From there *out is found: the LSN of the first record at or
+ * above `lsn`. *known is false if neither says it, or if a record below `lsn` is damaged. */
+static int walk_block(struct reader *r, uint64_t lsn, uint64_t *out, bool *known)
+{
+    enum { AT_FIRST_RECORD = 24, FIRST_LSN = 8 };
+    const struct ll_ship_image_segment *s = seg(r, r->segment);
     unsigned char head[HEAD];
+    uint64_t room = s->block - HEADER, index = (lsn - s->first) / room;
+    int rc = load_block(r, r->segment, (uint32_t)index);
+    uint64_t in = rc ? 0 : lladd_get32(r->block.data + AT_FIRST_RECORD);
+    if (index == 0 && (s->cut < s->first || s->first == FIRST_LSN))
+        in = 0;
+    else if (index == 0 && s->start)
+        in = s->start - s->first;
+    *out = s->first + index * room + in;
+    *known = !rc && (in < room || (index == 0 && s->start >= lsn));
+    while (!rc && *known && *out < lsn) {
+        uint32_t size;
+        rc = read_size(r, *out, head, &size);
+        if (!rc)
+            rc = is_whole(r, *out, size, known);
+        *out += size;
+    }
+    return rc;
+}
+
+/* *is: with the right LSN in its head, the record at `lsn` has the right checksum. So a record
+ * begins there, of which the LSN is damaged. */
+static int is_renamed(struct reader *r, uint64_t lsn, uint32_t size, bool *is)
+{
+    struct ll_ship_logged out;
+    *is = false;
+    if (size == 0 || size > run_end(r, r->segment) - lsn)
+        return 0;
+    r->whole.len = 0;
+    unsigned char *room = ll_ship_room(&r->whole, size);
+    if (!room)
+        return ll_ship_no_memory(r->err);
+    int rc = copy(r, lsn, room, size);
+    lladd_put64(room + 8, lsn);
+    *is = !rc && decode(r, room, size, lsn, &out);
+    return rc;
+}
+
+/* Finds the first record with a right checksum from *lsn on. Any bytes may look like the begin of a
+ * record. But if a record begins at the first LSN, it is the one that is found, even if it is
+ * damaged. */
+static int search(struct reader *r, uint64_t *lsn, uint64_t to)
+{
+    unsigned char head[HEAD] = {0};
     uint64_t begin = *lsn;
     bool found = false;
     int rc = 0;
     while (*lsn < to) {
-        const unsigned char *bytes;
+        uint32_t size;
         while (!is_last(r, r->segment) && *lsn >= seg(r, r->segment)->limit)
             r->segment++;
         if (*lsn < seg(r, r->segment)->first)
             *lsn = seg(r, r->segment)->first;
-        uint64_t end = run_end(r, r->segment);
-        if (*lsn >= end)
+        if (*lsn >= run_end(r, r->segment))
             break;
-        uint32_t size = 0;
-        if (end - *lsn >= NARROW)
-            rc = copy(r, *lsn, head, sizeof head);
-        if (!rc && end - *lsn >= NARROW && lladd_get64(head + 8) == *lsn)
-            size = lladd_get32(head + 4) & 0xffffff;
-        if (size >= NARROW && size % ALIGN == 0 && size <= end - *lsn) {
-            rc = bytes_of(r, *lsn, size, &bytes);
-            found = !rc && decode(r, bytes, size, *lsn, &out);
-        } else if (size >= NARROW && size % ALIGN == 0) {
-            found = *lsn == begin; /* it goes on above what there is */
-        }
+        rc = read_size(r, *lsn, head, &size);
+        if (!rc && *lsn == begin && lladd_get64(head + 8) == begin)
+            found = true;
+        else if (!rc && *lsn == begin)
+            rc = is_renamed(r, begin, size, &found);
+        if (!rc && !found && lladd_get64(head + 8) == *lsn)
+            rc = is_whole(r, *lsn, size, &found);
         if (rc || found)
             break;
         *lsn += ALIGN;
     }
     return rc;
+}
+
+/* Finds the first record at or above *lsn. Usually it begins at *lsn. But a pin may keep the log
+ * from an LSN at which no record begins. */
+static int find_first(struct reader *r, uint64_t *lsn, uint64_t to)
+{
+    bool known = false;
+    uint64_t first = *lsn;
+    int rc = 0;
+    while (!is_last(r, r->segment) && *lsn >= seg(r, r->segment)->limit)
+        r->segment++;
+    if (*lsn < seg(r, r->segment)->first)
+        *lsn = seg(r, r->segment)->first;
+    if (*lsn < to && *lsn < seg(r, r->segment)->limit)
+        rc = walk_block(r, *lsn, &first, &known);
+    if (rc || !known)
+        return rc ? rc : search(r, lsn, to);
+    *lsn = first;
+    return 0;
 }
 
 int ll_ship_scan(struct ll_ship_image *im, uint64_t from, uint64_t to, ll_ship_scan_fn *fn,

@@ -406,6 +406,8 @@ int ll_ship_claim(struct lladd_store *, struct ll_ship_mem, const struct lladd_e
  * database has put the last claim. */
 int ll_ship_claim_own(struct lladd_store *, struct lladd_device *, uint32_t timeline,
                       struct ll_ship_claim *out, struct lladd_error *);
+/* Reads the last claim of the timeline. LLADD_CORRUPT_BACKUP: it is damaged. */
+int ll_ship_claim_read(struct lladd_store *, uint32_t timeline, struct lladd_error *);
 /* LLADD_DIVERGED: another copy has claimed the timeline after this claim. */
 int ll_ship_claim_check(struct lladd_store *, uint32_t timeline, const struct ll_ship_claim *,
                         struct lladd_error *);

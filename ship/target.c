@@ -91,6 +91,13 @@ static void write_ranges(const struct ll_ship_buf *ranges, char *out, size_t siz
                                  (unsigned long long)r[i].from, (unsigned long long)r[i].end);
 }
 
+static int fail_damage(struct search *s)
+{
+    if (s->err)
+        *s->err = s->archive.damage;
+    return s->archive.damage.code;
+}
+
 static int refuse(struct search *s, const char *fmt, ...) LLADD_PRINTF(2, 3);
 static int refuse(struct search *s, const char *fmt, ...)
 {
@@ -251,6 +258,49 @@ static int read_heads(struct ll_ship_image *im, struct lladd_error *err)
     return rc;
 }
 
+static const struct ll_ship_piece *piece_of(const struct ll_ship_image *im, size_t segment)
+{
+    return (const struct ll_ship_piece *)(void *)im->pieces.data +
+           ll_ship_image_at(im, segment)->piece;
+}
+
+/* Notes what the index of an archived segment says, if there is one: no restore needs it. */
+static int take_index(struct search *s, struct ll_ship_image *im, size_t segment, bool first)
+{
+    struct lladd_error why = LLADD_ERROR_INIT;
+    struct ll_ship_index ix;
+    struct ll_ship_image_segment *seg = ll_ship_image_at(im, segment);
+    int rc = ll_ship_index_read(im->store, im->mem, piece_of(im, segment)->timeline,
+                                lladd_lsn_of(seg->first), &ix, &why);
+    if (ll_ship_unusable(rc))
+        return 0;
+    if (rc && s->err)
+        *s->err = why;
+    if (rc)
+        return rc;
+    if (first)
+        seg->start = ix.start.v;
+    else
+        seg->next = ix.next.v;
+    ll_ship_index_free(&ix);
+    return 0;
+}
+
+/* Notes where the first record of the image begins and where the last one ends. No other object
+ * shows that damage has removed them. A piece ends after a record. */
+static int know_ends(struct search *s, struct ll_ship_image *im)
+{
+    size_t last = ll_ship_image_segments(im) - 1;
+    int rc = 0;
+    if (piece_of(im, 0)->source == LL_SHIP_IN_SEGMENT)
+        rc = take_index(s, im, 0, true);
+    if (piece_of(im, last)->source == LL_SHIP_IN_PART)
+        ll_ship_image_at(im, last)->next = ll_ship_image_have(im, last);
+    else if (!rc && piece_of(im, last)->source == LL_SHIP_IN_SEGMENT)
+        rc = take_index(s, im, last, false);
+    return rc;
+}
+
 /* Assembles the log from the backup's begin to the target. */
 static int collect(struct search *s, const struct ll_ship_manifest *m, struct ll_ship_image *im)
 {
@@ -270,7 +320,9 @@ static int collect(struct search *s, const struct ll_ship_manifest *m, struct ll
     if (!rc)
         rc = assemble(s, &down, im);
     ll_ship_image_free(&down);
-    return rc ? rc : set_limits(im, s->err);
+    if (!rc)
+        rc = set_limits(im, s->err);
+    return rc ? rc : know_ends(s, im);
 }
 
 int ll_ship_collect(const struct ll_ship_past *past, const struct ll_ship_buf *steps,
@@ -307,6 +359,8 @@ static int find_time(struct search *s, const struct ll_ship_manifest *m, struct 
     time_t last = (time_t)(clock.last_us / 1000000);
     if (clock.last_us && gmtime_r(&last, &tm))
         (void)strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &tm);
+    if (!clock.later && s->archive.damage.code) /* a later mark may be in what is damaged */
+        return fail_damage(s);
     if (!clock.later)
         return refuse(s, "no mark is later than that time; the last one: %s", text);
     s->lsn = clock.lsn > m->info.end.v ? clock.lsn : m->info.end.v;
@@ -380,6 +434,8 @@ static int check_expected(struct search *s, uint64_t expected)
     ll_ship_buf_free(&ranges);
     if (rc || end >= expected)
         return rc;
+    if (s->archive.damage.code)
+        return fail_damage(s);
     return lladd_error_set(s->err, LLADD_OUT_OF_RANGE,
                            "timeline %u can be restored up to LSN %llu, and LSN %llu is expected: "
                            "the newest log is not in the store",

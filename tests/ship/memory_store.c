@@ -125,6 +125,17 @@ void memory_store_free(struct memory_store *m)
     m->n = 0;
 }
 
+void memory_store_copy(struct memory_store *m, const struct memory_store *from)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    memory_store_init(m);
+    for (size_t i = 0; i < from->n; i++) {
+        struct lladd_iovec piece = {from->objects[i].bytes, from->objects[i].len};
+        ck_assert_int_eq(put(&m->base, from->objects[i].name, &piece, 1, &err), 0);
+    }
+    m->calls = 0;
+}
+
 struct memory_object *memory_store_find(struct memory_store *m, const char *part)
 {
     for (size_t i = 0; i < m->n; i++)

@@ -26,6 +26,8 @@ struct memory_store {
 
 void memory_store_init(struct memory_store *);
 void memory_store_free(struct memory_store *);
+/* Initialises a store with the objects of another one. */
+void memory_store_copy(struct memory_store *, const struct memory_store *from);
 /* The first object with `part` in its name; NULL: none. */
 struct memory_object *memory_store_find(struct memory_store *, const char *part);
 void memory_store_drop(struct memory_store *, struct memory_object *);

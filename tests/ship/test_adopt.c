@@ -296,22 +296,36 @@ START_TEST(a_lost_claim)
 }
 END_TEST
 
-/* The name of a segment is taken. So the archive is refused only when it stores the segment. */
+/* Another copy has stored a segment without a claim. So the archive is refused only when it stores
+ * its own segment of that name. */
 START_TEST(a_taken_name)
 {
+    static unsigned char bytes[RUN_SEGMENT_MOST];
     struct ll_ship_buf list = {.mem = {NULL}};
+    struct lladd_archive_status s = {.struct_size = sizeof s};
     char name[LL_SHIP_NAME_MAX];
     begin();
-    struct lladd_archive_status s = {.struct_size = sizeof s};
     OK(lladd_archive_status_get(run.archive, &s, &err));
+    run_close(&run);
+    ledger_copy(disk, copy);
+    other = run;
+    other.variant = 1;
+    run_open(&run, disk, LLADD_OPT_MUST_EXIST);
+    run_open(&other, copy, LLADD_OPT_MUST_EXIST);
     run_work_to(&run, 90);
+    run_work_to(&other, 90);
     OK(ll_ship_segments(disk, s.kept.v, lladd_durable_lsn(run.db).v, &list, &err));
     ck_assert_uint_gt(list.len / sizeof(struct ll_ship_segment), 2);
-    ll_ship_seg_name(0, ((struct ll_ship_segment *)(void *)(list.data + list.len))[-2].first, name);
+    uint64_t first = ((struct ll_ship_segment *)(void *)(list.data + list.len))[-2].first;
     ll_ship_buf_free(&list);
-    run_store_object(&run, name, "other bytes", 11);
+    (void)snprintf(name, sizeof name, "log/%016llx.seg", (unsigned long long)first);
+    run_read_file(copy, name, bytes, run.segment);
+    ll_ship_seg_name(0, first, name);
+    run_store_object(&run, name, bytes, run.segment);
+    run_close(&other);
     run_close(&run);
-    ck_assert_int_eq(lladd_archive_push(disk, &store.base, NULL, NULL, &err), LLADD_DIVERGED);
+    int rc = lladd_archive_push(disk, &store.base, NULL, NULL, &err);
+    ck_assert_msg(rc == LLADD_DIVERGED, "%d: %s", rc, err.message);
     struct lladd_adopt_info info = adopted(disk, &store);
     ck_assert(info.adopted && !info.needs_backup);
     look_at_all(1, &run, 90);
@@ -524,16 +538,6 @@ END_TEST
 
 /* ---- failures and crashes ------------------------------------------------------------------- */
 
-static void copy_store(struct memory_store *to)
-{
-    memory_store_init(to);
-    for (size_t i = 0; i < store.n; i++) {
-        struct lladd_iovec piece = {store.objects[i].bytes, store.objects[i].len};
-        OK(to->base.ops->put(&to->base, store.objects[i].name, &piece, 1, &err));
-    }
-    to->calls = 0;
-}
-
 /* The database can be opened, and has all of its transactions. */
 static void open_and_check(struct lladd_device *dev)
 {
@@ -575,7 +579,7 @@ START_TEST(the_store_fails_at_each_call)
         struct memory_store in;
         struct lladd_device *dev;
         struct lladd_adopt_info info;
-        copy_store(&in);
+        memory_store_copy(&in, &store);
         ck_assert_int_eq(lladd_device_memory(&dev), 0);
         ledger_copy(copy, dev);
         in.fail_at = n;
@@ -606,7 +610,7 @@ START_TEST(the_device_fails_at_each_call)
         struct memory_store in;
         struct lladd_device *dev;
         struct lladd_adopt_info info;
-        copy_store(&in);
+        memory_store_copy(&in, &store);
         ck_assert_int_eq(lladd_device_memory(&dev), 0);
         ledger_copy(copy, dev);
         struct fault_device *fd = fault_device_new(dev);
@@ -641,7 +645,7 @@ START_TEST(a_number_that_is_taken_meanwhile)
     run_close(&run);
     for (uint64_t n = 1; !chosen; n++) {
         lladd_device_close(dev);
-        copy_store(&in);
+        memory_store_copy(&in, &store);
         ck_assert_int_eq(lladd_device_memory(&dev), 0);
         ledger_copy(copy, dev);
         in.fail_at = n;

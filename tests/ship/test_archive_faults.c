@@ -252,7 +252,7 @@ static void expect_diverged(struct ledger *l)
     int rc = 0;
     while (more && !rc)
         rc = lladd_archive_step(l->archive, &more, &err);
-    ck_assert_int_eq(rc, LLADD_DIVERGED);
+    ck_assert_msg(rc == LLADD_DIVERGED, "%d: %s", rc, err.message);
     ck_assert(ledger_status(l).diverged);
     ck_assert_int_eq(lladd_archive_step(l->archive, &more, &err), LLADD_DIVERGED);
 }
@@ -308,40 +308,70 @@ START_TEST(of_two_copies_one_stops)
 }
 END_TEST
 
+/* Writes into a copy of the database, without archiving. */
+static void write_in_copy(void)
+{
+    struct ledger other = {.n = 0};
+    ledger_init(&other, copy, &store.base, 1u << 14);
+    ledger_open(&other);
+    for (unsigned i = 0; i < 12; i++)
+        ledger_write(&other, 2500);
+    ledger_kill(&other);
+}
+
 /* The store has an object with the name of the next segment. If it has the same bytes, the archive
- * goes on, as after a lost reply; if it has other bytes, the archive stops. */
+ * goes on, as after a lost reply. If it is the segment of another copy, the archive stops; if it is
+ * damaged, the error says so, and the archive goes on when the object is removed. */
 START_TEST(a_taken_name)
 {
-    bool same = _i == 0;
+    enum { SAME, OTHER, DAMAGED };
     begin(disk, 1u << 14);
-    keep();
     for (unsigned i = 0; i < 10; i++)
         ledger_write(&ledger, 3000);
+    ledger_archive(&ledger);
+    ledger_close(&ledger);
+    ledger_copy(disk, copy);
+    begin(disk, 1u << 14);
+    keep();
     ledger_archive(&ledger);
     uint64_t kept = ledger_status(&ledger).kept.v;
     for (unsigned i = 0; i < 10; i++)
         ledger_write(&ledger, 3000);
+    write_in_copy();
     struct ll_ship_buf list = {.mem = {NULL}};
     OK(ll_ship_segments(disk, kept, lladd_durable_lsn(ledger.db).v, &list, &err));
     struct ll_ship_segment s = ((struct ll_ship_segment *)(void *)(list.data + list.len))[-1];
     ll_ship_buf_free(&list);
     unsigned char *bytes = malloc(s.size);
+    struct lladd_device *from = _i == OTHER ? copy : disk;
     struct lladd_file *file;
     char name[LL_SHIP_NAME_MAX];
-    OK(ll_ship_segment_open(disk, s.first, &file, &err));
-    OK(ll_ship_segment_read(disk, file, s.first, 0, bytes, s.size, &err));
-    ck_assert_int_eq(disk->ops->close(disk, file), 0);
-    bytes[s.size - 1] ^= same ? 0 : 1;
+    OK(ll_ship_segment_open(from, s.first, &file, &err));
+    OK(ll_ship_segment_read(from, file, s.first, 0, bytes, s.size, &err));
+    ck_assert_int_eq(from->ops->close(from, file), 0);
+    bytes[s.size / 2] ^= _i == DAMAGED ? 1 : 0;
     ll_ship_seg_name(0, s.first, name);
     struct lladd_iovec piece = {bytes, s.size};
     OK(store.base.ops->put(&store.base, name, &piece, 1, &err));
-    if (same) {
-        ledger_archive(&ledger);
-        check_all(true);
-    } else {
+    bool more = true;
+    if (_i == OTHER) {
         expect_diverged(&ledger);
+    } else if (_i == DAMAGED) {
+        int rc = 0;
+        while (more && !rc)
+            rc = lladd_archive_step(ledger.archive, &more, &err);
+        ck_assert_int_eq(rc, LLADD_CORRUPT_BACKUP);
+        ck_assert_ptr_nonnull(strstr(err.message, name));
+        ck_assert(!ledger_status(&ledger).diverged);
+    }
+    if (_i != SAME) {
         ck_assert_int_eq(memcmp(object(SEG, s.first)->bytes, bytes, s.size), 0);
         ck_assert_uint_eq(ledger_status(&ledger).kept.v, kept);
+        memory_store_drop(&store, object(SEG, s.first));
+    }
+    if (_i != OTHER) {
+        ledger_archive(&ledger);
+        check_all(false);
     }
     free(bytes);
     end();
@@ -477,7 +507,7 @@ int main(void)
     tcase_add_loop_test(tc, an_archive_that_gives_up, 0, 2);
     tcase_add_loop_test(tc, damage_is_never_stored, 0, 2);
     tcase_add_loop_test(tc, of_two_copies_one_stops, 0, 4);
-    tcase_add_loop_test(tc, a_taken_name, 0, 2);
+    tcase_add_loop_test(tc, a_taken_name, 0, 3);
     tcase_add_loop_test(tc, an_older_copy_of_the_files, 0, 3);
     tcase_add_loop_test(tc, a_restored_copy, 0, 2);
     tcase_add_loop_test(tc, the_log_of_a_closed_database_is_pushed, 0, 4);
