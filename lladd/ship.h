@@ -167,8 +167,8 @@ LLADD_API int lladd_backup(struct lladd_db *, struct lladd_store *,
 
 /** If it does not return 0, lladd_backup_each stops and returns that value. */
 typedef int lladd_backup_fn(void *ctx, const struct lladd_backup_info *);
-/** Calls `fn` for every complete backup in the store, oldest first. A manifest that is damaged is
- *  LLADD_CORRUPT_BACKUP. `allocator` may be NULL. */
+/** Calls `fn` for every complete backup in the store, oldest first. `allocator` may be NULL.
+ *  LLADD_CORRUPT_BACKUP: a manifest is damaged; `fn` was called for all other backups. */
 LLADD_API int lladd_backup_each(struct lladd_store *, const struct lladd_allocator *allocator,
                                 lladd_backup_fn *, void *ctx, struct lladd_error *);
 
@@ -462,7 +462,8 @@ struct lladd_archive_item {
 typedef int lladd_archive_fn(void *ctx, const struct lladd_archive_item *);
 /** Calls `fn` for what the store has besides its backups (lladd_backup_each). Timelines come by
  *  number; after each timeline come its ranges, gaps and marks. Reads the first header of each
- *  segment. `allocator` may be NULL. LLADD_NOT_FOUND: the store is empty. */
+ *  segment. `allocator` may be NULL. LLADD_NOT_FOUND: the store is empty. LLADD_CORRUPT_BACKUP: an
+ *  object is damaged; if it is a manifest, `fn` was called for everything else. */
 LLADD_API int lladd_archive_each(struct lladd_store *, const struct lladd_allocator *allocator,
                                  lladd_archive_fn *, void *ctx, struct lladd_error *);
 

@@ -81,12 +81,6 @@ static int see_object(void *ctx, const char *name, uint64_t size)
     return parse(name, size, &s) ? ll_ship_append(&l->archive->stored, &s, sizeof s, l->err) : 0;
 }
 
-static int see_base(void *ctx, const struct lladd_backup_info *info)
-{
-    struct listing *l = ctx;
-    return ll_ship_append(&l->archive->bases, info, sizeof *info, l->err);
-}
-
 static int compare(uint64_t a, uint64_t b)
 {
     return a < b ? -1 : a > b;
@@ -112,7 +106,7 @@ int ll_ship_past_open(struct ll_ship_past *a, struct lladd_store *store, struct 
 {
     struct listing l = {a, err};
     memset(a, 0, sizeof *a);
-    a->mem = a->stored.mem = a->bases.mem = mem;
+    a->mem = a->stored.mem = a->bases.mem = a->broken.mem = mem;
     a->store = store;
     int rc = ll_ship_store_uuid(store, a->uuid, err);
     if (rc == LLADD_NOT_FOUND)
@@ -120,7 +114,7 @@ int ll_ship_past_open(struct ll_ship_past *a, struct lladd_store *store, struct 
     if (!rc)
         rc = store->ops->list(store, "t", see_object, &l, err);
     if (!rc)
-        rc = lladd_backup_each(store, mem.allocator, see_base, &l, err);
+        rc = ll_ship_bases(store, mem, &a->bases, &a->broken, err);
     if (!rc && a->stored.len)
         qsort(a->stored.data, a->stored.len / sizeof(struct ll_ship_stored),
               sizeof(struct ll_ship_stored), by_first);
@@ -133,6 +127,7 @@ void ll_ship_past_free(struct ll_ship_past *a)
 {
     ll_ship_buf_free(&a->stored);
     ll_ship_buf_free(&a->bases);
+    ll_ship_buf_free(&a->broken);
 }
 
 static const struct ll_ship_stored *stored_at(const struct ll_ship_past *a, size_t i)

@@ -137,7 +137,7 @@ static int try_base(struct ll_ship_check *c, const char *base)
                 : 0;
 }
 
-/* Reads all manifests. A restore that names no backup needs all of them. */
+/* Reads all manifests, since the check names each backup that cannot be used. */
 static int find_base(struct ll_ship_check *c)
 {
     struct listing l = {c, {.mem = c->mem}};

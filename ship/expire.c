@@ -487,7 +487,8 @@ int lladd_archive_expire(struct lladd_store *store, const struct lladd_keep *kee
     if (rc)
         return rc;
     e.objects.mem = mem;
-    rc = run(&e);
+    /* A backup with a damaged manifest may be one that is to be kept. */
+    rc = e.past.broken.len ? ll_ship_broken_fail((const void *)e.past.broken.data, err) : run(&e);
     if (!rc && info) {
         e.info.struct_size = info->struct_size;
         memcpy(info, &e.info,

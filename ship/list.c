@@ -186,6 +186,8 @@ int lladd_archive_each(struct lladd_store *store, const struct lladd_allocator *
     if (rc)
         return rc;
     rc = tell(&t);
+    if (!rc && t.past.broken.len)
+        rc = ll_ship_broken_fail((const void *)t.past.broken.data, err);
     ll_ship_buf_free(&t.timelines);
     ll_ship_buf_free(&t.marks);
     ll_ship_past_free(&t.past);

@@ -293,17 +293,50 @@ static int by_time(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* Appends the info of each complete backup, by the time of its end. */
-static int read_all(struct lladd_store *store, struct ll_ship_mem mem, struct ll_ship_buf *infos,
-                    struct lladd_error *err)
+/* Notes a backup that cannot be used, with what is known of it. */
+static int note_broken(struct lladd_store *store, struct ll_ship_mem mem, const char *manifest,
+                       const struct lladd_error *why, struct ll_ship_buf *broken,
+                       struct lladd_error *err)
+{
+    enum { BEGIN = 5, END = 9 }; /* "base/" and "/manifest" */
+    struct ll_ship_broken b = {.why = *why, .timeline = UINT32_MAX, .begun_us = INT64_MAX};
+    struct lladd_error unused = LLADD_ERROR_INIT;
+    unsigned timeline;
+    unsigned long long redo;
+    uint64_t from;
+    size_t len = strlen(manifest) - BEGIN - END;
+    if (len < sizeof b.name)
+        memcpy(b.name, manifest + BEGIN, len);
+    if (sscanf(b.name, "%8x-%16llx-", &timeline, &redo) == 2) {
+        b.timeline = timeline;
+        b.redo = redo;
+    }
+    int rc = ll_ship_begun_read(store, mem, b.name, &from, &b.begun_us, &unused);
+    if (ll_ship_unusable(rc)) {
+        b.begun_us = INT64_MAX;
+        rc = 0;
+    }
+    if (rc && err)
+        *err = unused;
+    return rc ? rc : ll_ship_append(broken, &b, sizeof b, err);
+}
+
+int ll_ship_bases(struct lladd_store *store, struct ll_ship_mem mem, struct ll_ship_buf *infos,
+                  struct ll_ship_buf *broken, struct lladd_error *err)
 {
     struct listing l = {{.mem = mem}, err};
     int rc = store->ops->list(store, "base/", see_object, &l, err);
     for (size_t at = 0; !rc && at < l.names.len; at += LL_SHIP_NAME_MAX) {
+        const char *name = (const char *)l.names.data + at;
+        struct lladd_error why = LLADD_ERROR_INIT;
         struct ll_ship_manifest m;
         ll_ship_manifest_init(&m, mem);
-        rc = read_one(store, (const char *)l.names.data + at, &m, err);
-        if (!rc)
+        rc = read_one(store, name, &m, &why);
+        if (rc == LLADD_CORRUPT_BACKUP || rc == LLADD_NEWER_FORMAT)
+            rc = note_broken(store, mem, name, &why, broken, err);
+        else if (rc && err)
+            *err = why;
+        else if (!rc)
             rc = ll_ship_append(infos, &m.info, sizeof m.info, err);
         ll_ship_manifest_free(&m);
     }
@@ -314,35 +347,69 @@ static int read_all(struct lladd_store *store, struct ll_ship_mem mem, struct ll
     return rc;
 }
 
+int ll_ship_broken_fail(const struct ll_ship_broken *b, struct lladd_error *err)
+{
+    if (err)
+        *err = b->why;
+    return b->why.code;
+}
+
+const struct ll_ship_broken *ll_ship_broken_newest(const struct ll_ship_buf *infos,
+                                                   const struct ll_ship_buf *broken)
+{
+    const struct ll_ship_broken *b = (const void *)broken->data, *best = NULL;
+    const struct lladd_backup_info *last = (const void *)infos->data;
+    int64_t since = INT64_MIN;
+    if (infos->len)
+        since = last[infos->len / sizeof *last - 1].begun_us;
+    for (size_t i = 0; i < broken->len / sizeof *b; i++)
+        if (b[i].begun_us > since && (!best || b[i].begun_us > best->begun_us))
+            best = &b[i];
+    return best;
+}
+
 int lladd_backup_each(struct lladd_store *store, const struct lladd_allocator *allocator,
                       lladd_backup_fn *fn, void *ctx, struct lladd_error *err)
 {
-    struct ll_ship_buf infos = {.mem = {allocator}};
-    int rc = read_all(store, infos.mem, &infos, err);
+    struct ll_ship_buf infos = {.mem = {allocator}}, broken = {.mem = {allocator}};
+    int rc = ll_ship_bases(store, infos.mem, &infos, &broken, err);
     for (size_t at = 0; !rc && at < infos.len; at += sizeof(struct lladd_backup_info))
         rc = fn(ctx, (const struct lladd_backup_info *)(const void *)(infos.data + at));
+    if (!rc && broken.len)
+        rc = ll_ship_broken_fail((const void *)broken.data, err);
     ll_ship_buf_free(&infos);
+    ll_ship_buf_free(&broken);
+    return rc;
+}
+
+/* Sets `newest` to the name of the backup that ended last. */
+static int find_newest(struct lladd_store *store, struct ll_ship_mem mem, char newest[64],
+                       struct lladd_error *err)
+{
+    struct ll_ship_buf infos = {.mem = mem}, broken = {.mem = mem};
+    int rc = ll_ship_bases(store, mem, &infos, &broken, err);
+    const struct ll_ship_broken *later = rc ? NULL : ll_ship_broken_newest(&infos, &broken);
+    if (later) {
+        rc = ll_ship_broken_fail(later, err);
+    } else if (!rc && infos.len) {
+        const struct lladd_backup_info *last =
+            (const void *)(infos.data + infos.len - sizeof *last);
+        memcpy(newest, last->name, sizeof last->name);
+    } else if (!rc) {
+        rc = lladd_error_set(err, LLADD_NOT_FOUND, "the store has no complete backup");
+    }
+    ll_ship_buf_free(&infos);
+    ll_ship_buf_free(&broken);
     return rc;
 }
 
 int ll_ship_manifest_find(struct lladd_store *store, const char *base, struct ll_ship_manifest *m,
                           struct lladd_error *err)
 {
-    struct ll_ship_buf infos = {.mem = m->pages.mem};
     char name[LL_SHIP_NAME_MAX], newest[64] = "";
-    int rc = 0;
-    if (!base) {
-        rc = read_all(store, infos.mem, &infos, err);
-        if (!rc && infos.len) {
-            const struct lladd_backup_info *last =
-                (const void *)(infos.data + infos.len - sizeof *last);
-            memcpy(newest, last->name, sizeof newest);
-        }
-        ll_ship_buf_free(&infos);
-        if (!rc && !*newest)
-            rc = lladd_error_set(err, LLADD_NOT_FOUND, "the store has no complete backup");
+    int rc = base ? 0 : find_newest(store, m->pages.mem, newest, err);
+    if (!base)
         base = newest;
-    }
     if (rc)
         return rc;
     if (strlen(base) > 63)

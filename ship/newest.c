@@ -177,6 +177,8 @@ static int find_base(struct ll_ship_newest *s)
     if (base && memcmp(s->w.past.uuid, s->w.uuid, sizeof s->w.uuid) != 0)
         return lladd_error_set(s->err, LLADD_OTHER_DATABASE,
                                "the store has backups of another database");
+    if (!rc && !base && s->w.past.broken.len)
+        return ll_ship_broken_fail((const void *)s->w.past.broken.data, s->err);
     s->compared = base != NULL;
     return base ? ll_ship_manifest_find(s->w.past.store, base->name, &s->m, s->err) : rc;
 }

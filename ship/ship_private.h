@@ -129,8 +129,27 @@ int ll_ship_manifest_write(const struct ll_ship_manifest *, struct ll_ship_buf *
 /* Reads and checks a manifest. `name`: name of the object, which the manifest must fit. */
 int ll_ship_manifest_read(struct ll_ship_manifest *, const char *name, const void *bytes,
                           size_t len, struct lladd_error *);
-/* Finds the newest complete backup or, if `base` is not NULL, the backup of this name. Reads its
- * manifest. */
+/* A backup with a manifest that is damaged, or of a newer version of the format. */
+struct ll_ship_broken {
+    char name[64];
+    struct lladd_error why;
+    uint32_t timeline; /* as in its name; UINT32_MAX: not known */
+    uint64_t redo;     /* as in its name; 0: not known. Its end is above this LSN */
+    int64_t begun_us;  /* INT64_MAX: not known */
+};
+/* Appends to `infos` each complete backup (struct lladd_backup_info), by the time of its end, and
+ * to `broken` those that cannot be used (struct ll_ship_broken). */
+int ll_ship_bases(struct lladd_store *, struct ll_ship_mem, struct ll_ship_buf *infos,
+                  struct ll_ship_buf *broken, struct lladd_error *);
+/* The broken backup that began last, if it began after the last one of `infos`: it may have ended
+ * last. NULL: none did. */
+const struct ll_ship_broken *ll_ship_broken_newest(const struct ll_ship_buf *infos,
+                                                   const struct ll_ship_buf *broken);
+/* Sets the error of the backup's manifest, and returns its code. */
+int ll_ship_broken_fail(const struct ll_ship_broken *, struct lladd_error *);
+/* Finds the backup that ended last or, if `base` is not NULL, the backup of this name. Reads its
+ * manifest. LLADD_CORRUPT_BACKUP: the manifest is damaged, or that of another backup that may have
+ * ended later. */
 int ll_ship_manifest_find(struct lladd_store *, const char *base, struct ll_ship_manifest *,
                           struct lladd_error *);
 static inline size_t ll_ship_pages_parts(const struct ll_ship_manifest *m)

@@ -118,15 +118,37 @@ static int refuse(struct search *s, const char *fmt, ...)
 
 /* ---- the backup ----------------------------------------------------------------------------- */
 
+/* Returns a backup that cannot be used, and that may be complete above the LSN and at the target;
+ * NULL: there is none. */
+static const struct ll_ship_broken *might_serve(const struct search *s, uint64_t above)
+{
+    const struct ll_ship_broken *b = (const void *)s->archive.broken.data;
+    for (size_t i = 0; i < s->archive.broken.len / sizeof *b; i++)
+        if (b[i].timeline == UINT32_MAX ||
+            (b[i].redo >= above && (s->to.kind == LLADD_TO_TIME || b[i].redo <= s->lsn) &&
+             ll_ship_on_path(&s->steps, b[i].timeline, b[i].redo)))
+            return &b[i];
+    return NULL;
+}
+
+/* Finds the backup of this name. Without a name, finds the one that ended last: it says on which
+ * timeline the target is, if the caller does not say it. */
 static int named_base(struct search *s, const char *name, const struct lladd_backup_info **out)
 {
     const struct ll_ship_past *a = &s->archive;
-    *out = bases(a) ? base_at(a, bases(a) - 1) : NULL; /* the one that ended last */
+    const struct ll_ship_broken *b = (const void *)a->broken.data;
+    *out = bases(a) ? base_at(a, bases(a) - 1) : NULL;
     for (size_t i = 0; name && i < bases(a); i++) {
         *out = base_at(a, i);
         if (strcmp((*out)->name, name) == 0)
             return 0;
     }
+    for (size_t i = 0; name && i < a->broken.len / sizeof *b; i++)
+        if (strcmp(b[i].name, name) == 0)
+            return ll_ship_broken_fail(&b[i], s->err);
+    const struct ll_ship_broken *later = ll_ship_broken_newest(&a->bases, &a->broken);
+    if (!name && later && (!*out || (!s->to.timeline && later->timeline != (*out)->timeline)))
+        return ll_ship_broken_fail(later, s->err);
     if (name || !*out)
         return lladd_error_set(s->err, LLADD_NOT_FOUND, "no complete backup%s%.100s%s",
                                name ? " is called \"" : "", name ? name : " is in the store",
@@ -157,7 +179,19 @@ static int find_mark(struct search *s)
                                  : rc;
 }
 
-static int place_target(struct search *s, const struct lladd_backup_info *named)
+/* Refuses the end of the log if a backup that cannot be used may have a higher end than all that is
+ * left. */
+static int check_end(const struct search *s)
+{
+    const struct ll_ship_broken *b = (const void *)s->archive.broken.data;
+    for (size_t i = 0; i < s->archive.broken.len / sizeof *b; i++)
+        if (b[i].timeline == s->timeline && b[i].redo >= s->lsn)
+            return ll_ship_broken_fail(&b[i], s->err);
+    return 0;
+}
+
+/* `any`: the caller has not named a backup, and `named` is the one that ended last. */
+static int place_target(struct search *s, const struct lladd_backup_info *named, bool any)
 {
     int rc = 0;
     s->timeline = s->to.timeline ? s->to.timeline : named->timeline;
@@ -179,7 +213,7 @@ static int place_target(struct search *s, const struct lladd_backup_info *named)
         if (b->timeline == s->timeline && b->end.v > s->lsn)
             s->lsn = b->end.v;
     }
-    return rc;
+    return rc || !any ? rc : check_end(s);
 }
 
 static int choose_base(struct search *s, const char *name, const struct lladd_backup_info **out)
@@ -196,6 +230,9 @@ static int choose_base(struct search *s, const char *name, const struct lladd_ba
     }
     if (*out)
         return 0;
+    const struct ll_ship_broken *broken = name ? NULL : might_serve(s, 0);
+    if (broken)
+        return ll_ship_broken_fail(broken, s->err);
     if (s->to.kind == LLADD_TO_TIME)
         return refuse(s, "%s%.63s%s ended at that time", name ? "backup \"" : "no backup",
                       name ? name : "", name ? "\" had not" : " had");
@@ -313,7 +350,10 @@ static int collect(struct search *s, const struct ll_ship_manifest *m, struct ll
     if (s->lsn > reached)
         rc = ll_ship_past_chain(&s->archive, &s->steps, m->info.end.v, &s->lsn, &down, &reached,
                                 s->err);
-    if (!rc && reached > m->info.end.v)
+    const struct ll_ship_broken *broken = rc ? NULL : might_serve(s, m->info.end.v);
+    if (!rc && reached > m->info.end.v && broken)
+        rc = ll_ship_broken_fail(broken, s->err);
+    else if (!rc && reached > m->info.end.v)
         rc = refuse(s, "the log before LSN %llu of timeline %u is not stored",
                     (unsigned long long)reached, s->timeline);
     memcpy(im->base, m->info.name, sizeof im->base);
@@ -376,6 +416,9 @@ static int lay(struct search *s, const struct ll_ship_manifest *m, struct ll_shi
     ll_ship_laid_init(&g->laid, s->archive.mem, s->archive.store, m->info.uuid, m->info.page_size);
     for (size_t i = 0; i < g->facts.bulk.len / sizeof *bulk && !rc; i++) {
         rc = ll_ship_lay(&g->laid, &s->steps, bulk[i].txn, s->err);
+        const struct ll_ship_broken *broken = might_serve(s, m->info.end.v);
+        if (rc == LLADD_NOT_FOUND && broken)
+            return ll_ship_broken_fail(broken, s->err);
         if (rc == LLADD_NOT_FOUND)
             return refuse(s,
                           "the archive lacks pages that transaction %llu wrote in bulk (commit or "
@@ -450,7 +493,7 @@ static int of_archive(struct search *s, const struct lladd_restore_options *o,
     const struct lladd_backup_info *base;
     int rc = named_base(s, o->base, &base);
     if (!rc)
-        rc = place_target(s, base);
+        rc = place_target(s, base, !o->base);
     if (!rc)
         rc = check_expected(s, o->expected.v);
     if (!rc)

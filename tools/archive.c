@@ -167,22 +167,37 @@ static int see_item(void *ctx, const struct lladd_archive_item *i)
     return 0;
 }
 
+/* `damage`: a message; NULL: nothing is damaged. */
+static void print_list(const struct tool *t, const struct listing *l, const char *damage)
+{
+    if (!t->json && damage)
+        printf("damaged: %s\n", damage);
+    if (!t->json)
+        return;
+    json_t *all = json_pack("{s:O, s:O}", "backups", l->backups, "timelines", l->timelines);
+    if (damage)
+        json_object_set_new(all, "damaged", tool_json_text(damage));
+    tool_json_print(all, true);
+}
+
 static int list_store(struct tool *t, struct lladd_store *store)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     struct listing l = {.backups = t->json ? json_array() : NULL,
                         .timelines = t->json ? json_array() : NULL};
+    /* A damaged manifest is told after everything else. */
     int rc = lladd_backup_each(store, NULL, see_backup, &l, &err);
-    if (!rc)
+    bool damaged = rc == LLADD_CORRUPT_BACKUP;
+    if (!rc || damaged)
         rc = lladd_archive_each(store, NULL, see_item, &l, &err);
-    if (!rc && t->json)
-        tool_json_print(json_pack("{s:O, s:O}", "backups", l.backups, "timelines", l.timelines),
-                        true);
+    rc = damaged && rc == LLADD_CORRUPT_BACKUP ? 0 : rc;
+    if (!rc)
+        print_list(t, &l, damaged ? err.message : NULL);
     json_decref(l.backups);
     json_decref(l.timelines);
     if (rc)
         return tool_failed(t, &err);
-    return l.gap ? TOOL_FINDINGS : TOOL_FINE;
+    return l.gap || damaged ? TOOL_FINDINGS : TOOL_FINE;
 }
 
 static int list(struct tool *t, const struct wanted *w)

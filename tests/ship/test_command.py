@@ -83,6 +83,23 @@ class Backups(unittest.TestCase):
             self.assertEqual(json.loads(out)["error"]["code"], "LLADD_STORE_FAILED", args)
             self.assertEqual(err, "", args)
 
+    def test_a_damaged_manifest_is_listed(self):
+        names = [json.loads(self.good("backup", "--json", self.db, self.store))["name"]
+                 for _ in range(2)]
+        self.archive()
+        with open(os.path.join(self.path("store"), "base", names[1], "manifest"), "r+b") as file:
+            file.seek(20)
+            file.write(b"?")
+        for verb in (["restore", "--list"], ["archive", "list"]):
+            said = self.good(*verb, self.store, code=1)
+            self.assertIn(names[0] + "  ", said)
+            self.assertIn(names[1] + "/manifest", said)
+        listed = json.loads(run("archive", "list", "--json", self.store)[1])
+        self.assertEqual([b["name"] for b in listed["backups"]], names[:1])
+        self.assertIn(names[1] + "/manifest", listed["damaged"])
+        self.good("restore", "--to", "end", self.store, self.path("copy"))
+        self.check("copy")
+
     def test_a_backup_has_the_journal(self):
         """A journal that was never cut needs all log, from LSN 0 on."""
         self.good("dtable", "create", self.db, "rows")

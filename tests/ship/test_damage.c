@@ -23,6 +23,7 @@ static struct lladd_device *disk, *copy;
 static struct lladd_error err;
 static struct run run;
 static struct test_world world;
+static struct lladd_backup_info first_base;
 
 static void archive(void)
 {
@@ -50,7 +51,8 @@ static void setup(void)
 {
     prepare(1 << 13, true);
     run_work_to(&run, 20);
-    OK(lladd_backup(run.db, &store.base, NULL, NULL, &err));
+    first_base = (struct lladd_backup_info){.struct_size = sizeof first_base};
+    OK(lladd_backup(run.db, &store.base, NULL, &first_base, &err));
     run_work_to(&run, 40);
     archive();
 }
@@ -372,6 +374,135 @@ START_TEST(the_first_record_is_damaged)
 }
 END_TEST
 
+/* ---- manifests ------------------------------------------------------------------------------ */
+
+static struct memory_object *manifest(const struct lladd_backup_info *b)
+{
+    char name[100];
+    (void)snprintf(name, sizeof name, "%s/manifest", b->name);
+    struct memory_object *o = memory_store_find(&store, name);
+    ck_assert_ptr_nonnull(o);
+    return o;
+}
+
+static int count(void *ctx, const struct lladd_backup_info *info)
+{
+    unsigned *n = ctx;
+    (void)info;
+    (*n)++;
+    return 0;
+}
+
+static int count_items(void *ctx, const struct lladd_archive_item *item)
+{
+    unsigned *n = ctx;
+    *n += item->kind == LLADD_ARCHIVE_RANGE;
+    return 0;
+}
+
+/* lsn 0: the end of the log; 1: the end of the last backup. `base`: NULL: any. */
+static int look_at(uint64_t lsn, const char *base)
+{
+    struct lladd_restore_target t = LLADD_RESTORE_TARGET_INIT;
+    struct lladd_restore_options o = LLADD_RESTORE_OPTIONS_INIT;
+    struct lladd_device *device;
+    t.kind = lsn == 0 ? LLADD_TO_END : lsn == 1 ? LLADD_TO_BASE : LLADD_TO_LSN;
+    t.lsn = lladd_lsn_of(lsn > 1 ? lsn : 0);
+    o.target = &t;
+    o.base = base;
+    err = (struct lladd_error)LLADD_ERROR_INIT;
+    int rc = lladd_store_device(&store.base, &o, &device, &err);
+    if (!rc)
+        lladd_store_device_close(device);
+    return rc;
+}
+
+static void expect_damaged(uint64_t lsn, const char *base, const struct memory_object *o)
+{
+    int rc = look_at(lsn, base);
+    ck_assert_msg(rc == LLADD_CORRUPT_BACKUP, "%d: %s", rc, err.message);
+    ck_assert_ptr_nonnull(strstr(err.message, o->name));
+}
+
+/* A list tells all other backups, and then the damaged one; a check names it. */
+static void expect_listed(const struct memory_object *o)
+{
+    unsigned n = 0;
+    ck_assert_int_eq(lladd_backup_each(&store.base, NULL, count, &n, &err), LLADD_CORRUPT_BACKUP);
+    ck_assert_ptr_nonnull(strstr(err.message, o->name));
+    ck_assert_uint_eq(n, 1);
+    n = 0;
+    ck_assert_int_eq(lladd_archive_each(&store.base, NULL, count_items, &n, &err),
+                     LLADD_CORRUPT_BACKUP);
+    ck_assert_ptr_nonnull(strstr(err.message, o->name));
+    ck_assert_uint_eq(n, 1);
+    ck_assert(check_names(o->name));
+}
+
+/* One of two backups has a damaged manifest. The other one is used, where it serves. */
+START_TEST(a_damaged_manifest)
+{
+    struct lladd_backup_info a = first_base, b = {.struct_size = sizeof b};
+    run_work_to(&run, 50);
+    archive();
+    OK(lladd_backup(run.db, &store.base, NULL, &b, &err));
+    run_work_to(&run, 60);
+    archive();
+    struct memory_object *o = manifest(&b);
+    o->bytes[30] ^= 1;
+    OK(look_at(0, NULL));
+    OK(look_at(0, a.name));
+    OK(look_at(run.end[30], NULL));
+    OK(look_at(run.end[55], NULL));
+    OK(look_at(1, a.name));
+    expect_damaged(1, NULL, o); /* it may be the backup that ended last */
+    expect_damaged(0, b.name, o);
+    expect_listed(o);
+    o->bytes[30] ^= 1;
+    o = manifest(&a);
+    o->bytes[30] ^= 1;
+    OK(look_at(0, NULL));
+    OK(look_at(1, NULL));
+    OK(look_at(run.end[55], NULL));
+    expect_damaged(run.end[30], NULL, o);
+    ck_assert_int_eq(look_at(run.end[30], b.name), LLADD_OUT_OF_RANGE);
+    expect_listed(o);
+    o->bytes[30] ^= 1;
+    OK(look_at(run.end[30], NULL));
+    run_close(&run);
+}
+END_TEST
+
+/* The log between the backups, or above them, is not stored: only the damaged backup can serve. */
+START_TEST(a_damaged_manifest_that_is_needed)
+{
+    struct lladd_backup_info b = {.struct_size = sizeof b};
+    run_work_to(&run, 60);
+    if (_i)
+        archive();
+    OK(lladd_backup(run.db, &store.base, NULL, &b, &err));
+    struct memory_object *o = NULL;
+    if (_i) { /* a gap */
+        run_work_to(&run, 70);
+        archive();
+        uint64_t most = 0;
+        for (size_t i = 0; i < store.n; i++)
+            if (ends(store.objects[i].name, ".seg") && first_of(&store.objects[i]) > most &&
+                first_of(&store.objects[i]) + run.segment < run.end[60])
+                most = first_of(o = &store.objects[i]);
+        memory_store_drop(&store, o);
+    }
+    o = manifest(&b);
+    OK(look_at(0, NULL));
+    o->bytes[30] ^= 1;
+    expect_damaged(0, NULL, o);
+    if (_i)
+        expect_damaged(run.end[65], NULL, o);
+    OK(look_at(run.end[25], NULL));
+    run_close(&run);
+}
+END_TEST
+
 START_TEST(a_check_names_what_is_damaged)
 {
     struct memory_object *part = with_pieces(), *claim = memory_store_find(&store, "claim.1");
@@ -544,6 +675,8 @@ int main(void)
     tcase_add_test(tc, a_missing_piece_is_a_gap);
     tcase_add_test(tc, targets_in_a_damaged_segment);
     tcase_add_loop_test(tc, the_first_record_is_damaged, 0, 3);
+    tcase_add_test(tc, a_damaged_manifest);
+    tcase_add_loop_test(tc, a_damaged_manifest_that_is_needed, 0, 2);
     tcase_add_test(tc, a_check_names_what_is_damaged);
     tcase_add_loop_test(tc, an_archive_begins_at_a_damaged_segment, 0, 2);
     tcase_add_test(tc, an_archive_begins_at_a_damaged_piece);
