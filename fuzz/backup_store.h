@@ -141,8 +141,12 @@ static inline void backup_fill(struct lladd_db *db)
 
 static inline struct backup_store *backup_store(void)
 {
-    static const struct lladd_store_ops ops = {sizeof ops,  backup_put,    backup_get,
-                                               backup_list, backup_remove, backup_close};
+    static const struct lladd_store_ops ops = {.struct_size = sizeof ops,
+                                               .put = backup_put,
+                                               .get = backup_get,
+                                               .list = backup_list,
+                                               .remove = backup_remove,
+                                               .close = backup_close};
     static const struct lladd_environment world = {
         .now_ns = backup_now, .wall_us = backup_wall, .random = backup_random};
     static struct backup_store store;

@@ -48,6 +48,7 @@
     X(LLADD_BAD_CONFIG, -321, MISUSE, "the configuration is invalid") \
     X(LLADD_NO_COMPARATOR, -322, MISUSE, "the keys need a comparator that is not registered") \
     X(LLADD_OTHER_ORDER, -323, MISUSE, "the comparator's order is not that of the stored keys") \
+    X(LLADD_OTHER_FILTER, -324, MISUSE, "the store was written with another filter or key") \
     X(LLADD_NO_MEMORY, -401, RESOURCE, "out of memory") \
     X(LLADD_NO_SPACE, -402, RESOURCE, "no space left on the device") \
     X(LLADD_NO_FRAME, -403, RESOURCE, "every page of the cache is fixed") \

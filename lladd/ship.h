@@ -8,7 +8,8 @@
  *
  * An error of a store has the code of the operating system's error (LLADD_NO_SPACE,
  * LLADD_NO_ACCESS), or LLADD_STORE_FAILED if there is no such code. LLADD_CORRUPT_BACKUP names an
- * object of a backup that is damaged or missing.
+ * object of a backup that is damaged or missing. LLADD_OTHER_FILTER names an object that was stored
+ * with another filter or key (struct lladd_store_filter).
  * @ingroup ship
  */
 #include <lladd/device.h>
@@ -52,6 +53,9 @@ struct lladd_store_ops {
     /** Deletes an object, durably. LLADD_NOT_FOUND. */
     int (*remove)(struct lladd_store *, const char *name, struct lladd_error *);
     void (*close)(struct lladd_store *);
+    /** Gets the number of bytes that `get` can read of an object. LLADD_NOT_FOUND. NULL: it is the
+     *  size that `list` tells. */
+    int (*size)(struct lladd_store *, const char *name, uint64_t *out, struct lladd_error *);
 };
 
 /** A store. Implementations define a larger struct that begins with this one. */
@@ -86,6 +90,45 @@ struct lladd_s3_options {
 #define LLADD_S3_OPTIONS_INIT_SIZE sizeof(struct lladd_s3_options)
 #define LLADD_S3_OPTIONS_INIT LLADD_SIZED_INIT(lladd_s3_options)
 
+/** The block of an object that a filter gets. If an encrypting filter authenticates these fields
+ *  together with the block, it notices a block that was moved, and an object that was cut off. */
+struct lladd_filter_block {
+    const char *object; /**< name of the object in the store */
+    uint64_t offset;    /**< of the block in the contents of the object; a multiple of
+                             LLADD_FILTER_BLOCK */
+    uint64_t size;      /**< bytes of the contents of the object */
+};
+/** All blocks of an object have this number of contents bytes, except the last one. */
+#define LLADD_FILTER_BLOCK (UINT32_C(1) << 20)
+/** Room for what `out` makes of `len` bytes. */
+#define LLADD_FILTER_ROOM(len) ((len) + (len) / 128 + 1024)
+
+/** Turns `len` bytes into others: writes at most `room` bytes to `to`, and sets *made to their
+ *  number. If it does not return 0, the call on the store fails. LLADD_NO_MEMORY and other codes of
+ *  LLADD_ROOT_RESOURCE are returned as they are; any other value of `in` becomes
+ *  LLADD_OTHER_FILTER, and of `out` LLADD_STORE_FAILED. May fill the error struct. */
+typedef int lladd_filter_fn(void *ctx, const struct lladd_filter_block *, const void *bytes,
+                            size_t len, void *to, size_t room, size_t *made, struct lladd_error *);
+
+/** A filter encrypts or compresses the contents of all objects of a store; names and sizes stay as
+ *  they are (docs/backup.md). Two calls never run at the same time for one store handle. */
+struct lladd_store_filter {
+    size_t struct_size;
+    const char *name; /**< 1 to 31 visible ASCII characters, the same for each handle of the store.
+                           The name is stored, and not encrypted. It says with which filter an
+                           object was stored */
+    /** Called for each block of an object that is put. `len` is at most LLADD_FILTER_BLOCK + 4,
+     *  since a checksum follows the contents; `room` is LLADD_FILTER_ROOM(len). */
+    lladd_filter_fn *out;
+    /** Called for each block of an object that is got, with the bytes that `out` has made. Gives
+     *  back the bytes that `out` was given; `room` is their number. A filter that has another key
+     *  than `out` had fails. If it does not notice that itself, the checksum shows it. */
+    lladd_filter_fn *in;
+    void *ctx;
+};
+#define LLADD_STORE_FILTER_INIT_SIZE sizeof(struct lladd_store_filter)
+#define LLADD_STORE_FILTER_INIT LLADD_SIZED_INIT(lladd_store_filter)
+
 /** Zero means the default, for every member. Initialise with LLADD_STORE_OPTIONS_INIT. */
 struct lladd_store_options {
     size_t struct_size;
@@ -94,6 +137,10 @@ struct lladd_store_options {
     uint32_t file_mode; /**< mode of new files of a directory store; default 0600. A new directory
                              can be searched by each class of users that may read new files */
     const struct lladd_s3_options *s3; /**< options of a store in S3; NULL: all defaults */
+    const struct lladd_store_filter *filter; /**< NULL: the objects are stored as they are. The
+                                                  struct is copied; `ctx` must live as long as the
+                                                  store. A put needs as much memory again as the
+                                                  object, a handle about 4 MiB */
 };
 #define LLADD_STORE_OPTIONS_INIT_SIZE sizeof(struct lladd_store_options)
 #define LLADD_STORE_OPTIONS_INIT LLADD_SIZED_INIT(lladd_store_options)
@@ -105,7 +152,9 @@ struct lladd_store_options {
  *  first `put` fails with LLADD_STORE_FAILED. Nothing is sent before the first call on the store.
  *  A call on a store in S3 repeats requests that fail, with pauses of up to 5 s, so it may take
  *  long. An object is durable when the server has said that it is stored. No thread may change the
- *  environment while a store in S3 is opened. `options` may be NULL.
+ *  environment while a store in S3 is opened. With a filter, every object of the store must have
+ *  been stored with a filter of the same name, and without one, none: any other object is refused
+ *  when it is read (LLADD_OTHER_FILTER). `options` may be NULL.
  *  LLADD_BAD_ARGUMENT: a URL of another kind, a wrong option, or S3 with a library that was built
  *  without it. LLADD_NO_ACCESS: no credentials for S3. LLADD_STORE_FAILED: libcurl is missing, or
  *  too old. */

@@ -347,7 +347,7 @@ static int mark(struct lladd_archive *a, const char *mark, lladd_lsn *lsn, struc
         rc = mark_name(a->timeline, mark, name, err);
     if (rc)
         return rc;
-    rc = a->store->ops->get(a->store, name, 0, &byte, 1, err);
+    rc = ll_ship_get(a->store, name, 0, &byte, 1, err);
     if (rc != LLADD_NOT_FOUND)
         return rc ? rc
                   : lladd_error_set(err, LLADD_EXISTS, "the mark \"%s\" was used before", mark);

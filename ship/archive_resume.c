@@ -136,7 +136,7 @@ static int compare(struct lladd_archive *a, const char *name, const struct ll_sh
     if (!rc && !room)
         rc = ll_ship_no_memory(err);
     if (!rc)
-        rc = a->store->ops->get(a->store, name, 0, room, to - from, err);
+        rc = ll_ship_get(a->store, name, 0, room, to - from, err);
     if (!rc && memcmp(room, a->bytes.data, to - from) != 0)
         rc = LLADD_EXISTS;
     return rc;

@@ -24,7 +24,7 @@ static int get(struct lladd_store *store, const struct ll_ship_manifest *m, uint
 {
     char name[LL_SHIP_NAME_MAX];
     ll_ship_base_name(m->info.name, "pages.idx", name);
-    int rc = store->ops->get(store, name, at, out, len, err);
+    int rc = ll_ship_get(store, name, at, out, len, err);
     return rc == LLADD_NOT_FOUND ? ll_ship_corrupt(err, name, "it is missing") : rc;
 }
 

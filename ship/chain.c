@@ -29,6 +29,18 @@ void ll_ship_stored_name(const struct ll_ship_stored *s, char out[LL_SHIP_NAME_M
                        (unsigned long long)s->end);
 }
 
+int ll_ship_stored_contents(struct lladd_store *store, const struct ll_ship_stored *s,
+                            uint64_t *out, struct lladd_error *err)
+{
+    char name[LL_SHIP_NAME_MAX];
+    *out = s->size;
+    if (!ll_ship_has_sizes(store))
+        return 0;
+    ll_ship_stored_name(s, name);
+    int rc = ll_ship_size(store, name, out, err);
+    return rc == LLADD_NOT_FOUND ? ll_ship_corrupt(err, name, "it is missing") : rc;
+}
+
 /* Takes this number of hexadecimal digits. */
 static bool hex(const char **at, unsigned digits, uint64_t *out)
 {
@@ -258,16 +270,20 @@ static int add_whole(struct ll_ship_image *im, const struct ll_ship_stored *s,
                      struct lladd_error *err)
 {
     char name[LL_SHIP_NAME_MAX];
+    uint64_t size;
+    int rc = ll_ship_stored_contents(im->store, s, &size, err);
+    if (rc)
+        return rc;
     ll_ship_stored_name(s, name);
-    if (s->size < LL_SHIP_BLOCK_HEADER || s->size > UINT32_C(1) << 31)
+    if (size < LL_SHIP_BLOCK_HEADER || size > UINT32_C(1) << 31)
         return ll_ship_corrupt(err, name, "it has not the size of a segment");
     struct ll_ship_image_segment seg = {.first = s->first,
-                                        .size = (uint32_t)s->size,
+                                        .size = (uint32_t)size,
                                         .block = LL_SHIP_BLOCK_MOST,
                                         .limit = UINT64_MAX};
     struct ll_ship_piece piece = {
-        .source = s->source, .timeline = s->timeline, .first = s->first, .bytes = s->size};
-    int rc = ll_ship_image_add(im, &seg, err);
+        .source = s->source, .timeline = s->timeline, .first = s->first, .bytes = size};
+    rc = ll_ship_image_add(im, &seg, err);
     return rc ? rc : ll_ship_image_piece(im, &piece, err);
 }
 
@@ -303,8 +319,10 @@ static int add_parts(struct ll_ship_past *a, struct ll_ship_image *im, struct gr
                                       .timeline = timeline,
                                       .first = s->first,
                                       .from = s->from,
-                                      .end = s->end,
-                                      .bytes = s->size};
+                                      .end = s->end};
+        rc = ll_ship_stored_contents(a->store, s, &piece.bytes, err);
+        if (rc)
+            break;
         if (end > seg.first)
             piece.offset = ll_ship_image_offset(ll_ship_image_at(im, last), end);
         rc = ll_ship_image_piece(im, &piece, err);

@@ -90,7 +90,8 @@ struct archive {
     struct ll_ship_check *c;
     struct ll_ship_past past;
     struct ll_ship_buf steps;    /* struct ll_ship_step */
-    struct ll_ship_buf segments; /* struct ll_ship_stored: that the restore needs */
+    struct ll_ship_buf segments; /* struct ll_ship_stored: that the restore needs; `size` is that
+                                    of the contents */
     struct ll_ship_image log;
     struct ll_ship_facts facts;
     uint64_t reach;     /* the log goes on up to here without a gap */
@@ -154,10 +155,17 @@ static bool wanted(const struct archive *a, size_t i)
 static int note_wanted(struct archive *a)
 {
     int rc = 0;
-    for (size_t i = 0; i < stored_n(a) && !rc; i++)
-        if (wanted(a, i))
-            rc = ll_ship_append(&a->segments, stored(a, i), sizeof(struct ll_ship_stored),
-                                a->c->err);
+    for (size_t i = 0; i < stored_n(a) && !rc; i++) {
+        struct ll_ship_stored s = *stored(a, i);
+        char name[LL_SHIP_NAME_MAX];
+        if (!wanted(a, i))
+            continue;
+        ll_ship_stored_name(&s, name);
+        rc = ll_ship_stored_contents(a->c->store, stored(a, i), &s.size, &a->why);
+        rc = rc ? blame(a, name) : 0;
+        if (!rc)
+            rc = ll_ship_append(&a->segments, &s, sizeof s, a->c->err);
+    }
     return rc;
 }
 
@@ -180,7 +188,7 @@ static int read_head(struct archive *a, const struct ll_ship_stored *s, const ch
     const char *what = "it is too short";
     int rc = 0;
     if (s->size >= sizeof head)
-        rc = a->c->store->ops->get(a->c->store, name, 0, head, sizeof head, &a->why);
+        rc = ll_ship_get(a->c->store, name, 0, head, sizeof head, &a->why);
     if (rc == LLADD_NOT_FOUND)
         rc = ll_ship_corrupt(&a->why, name, "it is missing");
     if (!rc && s->size >= sizeof head)

@@ -116,16 +116,11 @@ static void claim_name(uint32_t timeline, uint64_t n, char out[LL_SHIP_NAME_MAX]
     (void)snprintf(out, LL_SHIP_NAME_MAX, "t%08x/claim.%llu", timeline, (unsigned long long)n);
 }
 
-struct newest {
-    uint64_t n, size; /* of the claim with the highest number; n 0: there is none */
-};
-
 static int see_claim(void *ctx, const char *name, uint64_t size)
 {
-    struct newest *newest = ctx;
-    uint64_t n = strtoull(strrchr(name, '.') + 1, NULL, 10);
-    if (n > newest->n)
-        *newest = (struct newest){n, size};
+    uint64_t *newest = ctx, n = strtoull(strrchr(name, '.') + 1, NULL, 10);
+    (void)size;
+    *newest = n > *newest ? n : *newest;
     return 0;
 }
 
@@ -145,16 +140,18 @@ static int newest_claim(struct lladd_store *store, uint32_t timeline, uint64_t *
 {
     unsigned char bytes[CLAIM_MOST];
     char name[LL_SHIP_NAME_MAX];
-    struct newest newest = {0, 0};
+    uint64_t size = 0;
+    *n = 0; /* stays so if there is none */
     (void)snprintf(name, sizeof name, "t%08x/claim.", timeline);
-    int rc = store->ops->list(store, name, see_claim, &newest, err);
-    *n = newest.n;
+    int rc = store->ops->list(store, name, see_claim, n, err);
     if (rc || !*n)
         return rc;
     claim_name(timeline, *n, name);
-    size_t len = newest.size < sizeof bytes ? (size_t)newest.size : sizeof bytes;
-    rc = store->ops->get(store, name, 0, bytes, len, err);
-    if (!rc && !whole(bytes, newest.size <= sizeof bytes ? len : SIZE_MAX))
+    rc = ll_ship_size(store, name, &size, err);
+    size_t len = size < sizeof bytes ? (size_t)size : sizeof bytes;
+    if (!rc)
+        rc = ll_ship_get(store, name, 0, bytes, len, err);
+    if (!rc && !whole(bytes, size <= sizeof bytes ? len : SIZE_MAX))
         rc = ll_ship_corrupt(err, name, "it is damaged");
     if (!rc)
         memcpy(out, bytes, LL_SHIP_CLAIM);
@@ -242,7 +239,7 @@ int ll_ship_claim_check(struct lladd_store *store, uint32_t timeline,
     char name[LL_SHIP_NAME_MAX];
     unsigned char byte;
     claim_name(timeline, claim->n + 1, name);
-    int rc = store->ops->get(store, name, 0, &byte, 1, err);
+    int rc = ll_ship_get(store, name, 0, &byte, 1, err);
     if (rc == LLADD_NOT_FOUND)
         return 0;
     return rc ? rc : fail_taken(err, timeline, claim->n + 1);

@@ -336,23 +336,34 @@ static uint64_t next_whole(const struct expire *e, size_t i)
     return UINT64_MAX;
 }
 
-/* The LSN after the last one for which the segment has room. */
-static uint64_t end_of(const struct ll_ship_stored *s)
+/* *out: the LSN after the last one for which the segment has room. A damaged object does not say
+ * how long its contents are; then it is the begin of the next segment, which is no lower. */
+static int end_of(const struct expire *e, size_t i, uint64_t *out)
 {
-    struct ll_ship_segment seg = {.first = s->first, .size = s->size};
+    const struct ll_ship_stored *s = stored_at(e, i);
+    struct ll_ship_segment seg = {.first = s->first};
+    *out = s->end;
     if (s->source == LL_SHIP_IN_PART)
-        return s->end;
-    seg.block = s->size < LL_SHIP_BLOCK_MOST ? s->size : LL_SHIP_BLOCK_MOST;
-    return seg.block > LL_SHIP_BLOCK_HEADER ? ll_ship_segment_end(&seg) : s->first;
+        return 0;
+    int rc = ll_ship_stored_contents(e->store, s, &seg.size, e->err);
+    *out = next_whole(e, i);
+    if (rc)
+        return rc == LLADD_CORRUPT_BACKUP ? 0 : rc;
+    seg.block = seg.size < LL_SHIP_BLOCK_MOST ? seg.size : LL_SHIP_BLOCK_MOST;
+    *out = seg.block > LL_SHIP_BLOCK_HEADER ? ll_ship_segment_end(&seg) : s->first;
+    return 0;
 }
 
-/* Is the object wholly below the log that is needed? The last whole segment is never old: when the
- * archive begins again, it goes on after this segment. */
-static bool is_old(const struct expire *e, size_t i)
+/* *old: the object is wholly below the log that is needed. The last whole segment is never old:
+ * when the archive begins again, it goes on after this segment. */
+static int is_old(const struct expire *e, size_t i, bool *old)
 {
-    uint64_t next = next_whole(e, i);
-    return end_of(stored_at(e, i)) <= e->from &&
-           (stored_at(e, i)->source == LL_SHIP_IN_SEGMENT ? next != UINT64_MAX : next <= e->from);
+    uint64_t next = next_whole(e, i), end = UINT64_MAX;
+    bool whole = stored_at(e, i)->source == LL_SHIP_IN_SEGMENT;
+    *old = stored_at(e, i)->first < e->from && (whole ? next != UINT64_MAX : next <= e->from);
+    int rc = *old ? end_of(e, i, &end) : 0;
+    *old = *old && !rc && end <= e->from;
+    return rc;
 }
 
 /* The number of the first object with this name or a higher one. */
@@ -416,7 +427,9 @@ static int drop_log(struct expire *e)
     int rc = 0;
     for (size_t i = 0; i < stored(e) && !rc; i++) {
         const struct ll_ship_stored *s = stored_at(e, i);
-        if (!is_old(e, i))
+        bool old;
+        rc = is_old(e, i, &old);
+        if (rc || !old)
             continue;
         if (s->source == LL_SHIP_IN_SEGMENT)
             rc = drop_segment(e, s);

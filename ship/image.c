@@ -182,7 +182,7 @@ static int look(struct ll_ship_image *im, size_t piece, uint64_t at, size_t len,
         if (!room)
             return ll_ship_no_memory(err);
         piece_name(im, p, name);
-        int rc = im->store->ops->get(im->store, name, from, room, bytes, err);
+        int rc = ll_ship_get(im->store, name, from, room, bytes, err);
         if (rc)
             return rc == LLADD_NOT_FOUND ? ll_ship_corrupt(err, name, "it is missing") : rc;
         if (checked && lladd_crc32c(0, room, bytes) != p->crc)

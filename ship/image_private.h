@@ -160,8 +160,11 @@ struct ll_ship_stored {
     uint64_t first, from, end; /* as in its name */
     uint32_t timeline;
     enum ll_ship_source source;
-    uint64_t size;
+    uint64_t size; /* that the store lists; see ll_ship_stored_contents */
 };
+/* Number of bytes of the object's contents. */
+int ll_ship_stored_contents(struct lladd_store *, const struct ll_ship_stored *, uint64_t *out,
+                            struct lladd_error *);
 void ll_ship_stored_name(const struct ll_ship_stored *, char out[LL_SHIP_NAME_MAX]);
 
 /* Where a timeline leaves its parent. */

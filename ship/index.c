@@ -448,7 +448,7 @@ static int get_head(const struct loading *l, uint64_t first, struct ll_ship_segm
     unsigned char head[LL_SHIP_BLOCK_HEADER];
     char name[LL_SHIP_NAME_MAX];
     ll_ship_seg_name(l->timeline, first, name);
-    int rc = l->store->ops->get(l->store, name, 0, head, sizeof head, err);
+    int rc = ll_ship_get(l->store, name, 0, head, sizeof head, err);
     const char *why = rc ? NULL : ll_ship_segment_head(head, first, out);
     return why ? ll_ship_corrupt(err, name, why) : rc;
 }

@@ -221,7 +221,7 @@ static int look(struct ll_ship_laid *l, const struct page *p, const unsigned cha
         unsigned char *room = ll_ship_room(&l->window, len);
         if (!room)
             return ll_ship_no_memory(err);
-        int rc = l->store->ops->get(l->store, name, p->offset, room, len, err);
+        int rc = ll_ship_get(l->store, name, p->offset, room, len, err);
         if (rc)
             return rc == LLADD_NOT_FOUND ? ll_ship_corrupt(err, name, "it is missing") : rc;
         l->window.len = len;

@@ -4,6 +4,7 @@
 #include "ship/ship_private.h"
 
 #include <lladd/bytes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,7 +35,8 @@ int ll_ship_corrupt(struct lladd_error *err, const char *name, const char *what)
 
 /* ---- put and get ---------------------------------------------------------------------------- */
 
-/* Is the object of this name the same as the pieces? */
+/* Are the contents of the object of this name the same as the pieces? An encrypting filter may make
+ * other bytes of them each time. */
 static int compare(struct lladd_store *store, struct ll_ship_mem mem, const char *name,
                    const struct lladd_iovec *pieces, int n, bool *same, struct lladd_error *err)
 {
@@ -50,7 +52,7 @@ static int compare(struct lladd_store *store, struct ll_ship_mem mem, const char
         const unsigned char *mine = pieces[i].data;
         for (size_t done = 0; done < pieces[i].len && *same && !rc;) {
             size_t len = pieces[i].len - done < COMPARE ? pieces[i].len - done : COMPARE;
-            rc = store->ops->get(store, name, at, bytes, len, err);
+            rc = ll_ship_get(store, name, at, bytes, len, err);
             *same = !rc && memcmp(bytes, mine + done, len) == 0;
             done += len;
             at += len;
@@ -71,6 +73,8 @@ int ll_ship_put(struct lladd_store *store, struct ll_ship_mem mem, const char *n
     if (rc != LLADD_EXISTS)
         return rc;
     rc = compare(store, mem, name, pieces, n, &same, err);
+    if (!rc && !same && !ll_ship_has_sizes(store))
+        rc = ll_ship_unfiltered(store, name, err);
     if (rc || same)
         return rc;
     return lladd_error_set(err, LLADD_EXISTS,
@@ -93,8 +97,8 @@ static int see_size(void *ctx, const char *name, uint64_t size)
     return 0;
 }
 
-int ll_ship_size(struct lladd_store *store, const char *name, uint64_t *out,
-                 struct lladd_error *err)
+int ll_ship_stored_size(struct lladd_store *store, const char *name, uint64_t *out,
+                        struct lladd_error *err)
 {
     struct sought s = {name, 0, false};
     int rc = store->ops->list(store, name, see_size, &s, err);
@@ -104,6 +108,19 @@ int ll_ship_size(struct lladd_store *store, const char *name, uint64_t *out,
     return rc;
 }
 
+bool ll_ship_has_sizes(const struct lladd_store *store)
+{
+    size_t known = offsetof(struct lladd_store_ops, size) + sizeof store->ops->size;
+    return store->ops->struct_size >= known && store->ops->size;
+}
+
+int ll_ship_size(struct lladd_store *store, const char *name, uint64_t *out,
+                 struct lladd_error *err)
+{
+    return ll_ship_has_sizes(store) ? store->ops->size(store, name, out, err)
+                                    : ll_ship_stored_size(store, name, out, err);
+}
+
 int ll_ship_get_all(struct lladd_store *store, const char *name, uint64_t most,
                     struct ll_ship_buf *out, struct lladd_error *err)
 {
@@ -111,12 +128,14 @@ int ll_ship_get_all(struct lladd_store *store, const char *name, uint64_t most,
     int rc = ll_ship_size(store, name, &size, err);
     if (rc)
         return rc;
-    if (size > most)
-        return ll_ship_corrupt(err, name, "it is larger than it can be");
+    if (size > most) {
+        rc = ll_ship_has_sizes(store) ? 0 : ll_ship_unfiltered(store, name, err);
+        return rc ? rc : ll_ship_corrupt(err, name, "it is larger than it can be");
+    }
     void *room = ll_ship_room(out, size + 1);
     if (!room)
         return ll_ship_no_memory(err);
-    rc = store->ops->get(store, name, 0, room, size, err);
+    rc = ll_ship_get(store, name, 0, room, size, err);
     if (!rc)
         out->len += size;
     return rc;
@@ -181,7 +200,7 @@ int ll_ship_claim_store(struct lladd_store *store, struct ll_ship_mem mem,
     int rc = ll_ship_put(store, mem, ARCHIVE, &piece, 1, err);
     if (rc != LLADD_EXISTS)
         return rc;
-    rc = store->ops->get(store, ARCHIVE, 0, there, sizeof there, err);
+    rc = ll_ship_get(store, ARCHIVE, 0, there, sizeof there, err);
     if (!rc)
         rc = check_archive(there, uuid, page_size, err);
     /* The fields are the same, but the bytes differ: the object is longer. */
@@ -191,7 +210,7 @@ int ll_ship_claim_store(struct lladd_store *store, struct ll_ship_mem mem,
 int ll_ship_store_uuid(struct lladd_store *store, unsigned char uuid[16], struct lladd_error *err)
 {
     unsigned char there[ARCHIVE_BYTES];
-    int rc = store->ops->get(store, ARCHIVE, 0, there, sizeof there, err);
+    int rc = ll_ship_get(store, ARCHIVE, 0, there, sizeof there, err);
     if (!rc)
         rc = check_archive(there, there + 8, lladd_get32(there + 24), err);
     if (!rc)

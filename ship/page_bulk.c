@@ -76,7 +76,7 @@ static int get(struct ll_ship_wanted *w, const struct ll_ship_spooled *s, uint32
     if (s->local)
         return ll_ship_spool_get(w->a->spool, s->txn, part, at, out, len, w->err);
     ll_ship_blk_name(timeline_of(w, s->txn), s->txn, part, name);
-    return w->a->store->ops->get(w->a->store, name, at, out, len, w->err);
+    return ll_ship_get(w->a->store, name, at, out, len, w->err);
 }
 
 /* Reads the head of a piece. LLADD_NOT_FOUND: a local spool ends there without a last piece. Its

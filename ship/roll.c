@@ -278,7 +278,7 @@ static int make_control(struct roll *r, unsigned char control[LL_SHIP_CONTROL])
 {
     char name[LL_SHIP_NAME_MAX];
     ll_ship_base_name(r->old.info.name, "control", name);
-    int rc = r->store->ops->get(r->store, name, 0, control, LL_SHIP_CONTROL, r->err);
+    int rc = ll_ship_get(r->store, name, 0, control, LL_SHIP_CONTROL, r->err);
     if (rc)
         return rc == LLADD_NOT_FOUND ? ll_ship_corrupt(r->err, name, "it is missing") : rc;
     ll_ship_control_at(control, r->checkpoint, r->redo, r->watermark, r->incarnation);

@@ -81,8 +81,18 @@ int ll_ship_text_end(struct ll_ship_buf *text, struct lladd_error *);
  * lack the line with the CRC. *out gets the text without this line, and then a NUL. */
 int ll_ship_text_get(struct lladd_store *, const char *name, unsigned lines,
                      struct ll_ship_buf *out, struct lladd_error *);
-/* Size of an object, or LLADD_NOT_FOUND. */
+/* Gets bytes of an object, as the store does. LLADD_OTHER_FILTER: the object was stored with a
+ * filter, and the store has none. */
+int ll_ship_get(struct lladd_store *, const char *name, uint64_t offset, void *out, size_t len,
+                struct lladd_error *);
+/* Number of bytes of an object's contents, or LLADD_NOT_FOUND. */
 int ll_ship_size(struct lladd_store *, const char *name, uint64_t *out, struct lladd_error *);
+/* Number of bytes that the object takes in the store, as `list` tells it; or LLADD_NOT_FOUND. It is
+ * the size of the contents, unless ll_ship_has_sizes. */
+int ll_ship_stored_size(struct lladd_store *, const char *name, uint64_t *out,
+                        struct lladd_error *);
+/* Has the store sizes of its own for the contents of objects, for example because of a filter? */
+bool ll_ship_has_sizes(const struct lladd_store *);
 /* May an object have this name? */
 bool ll_ship_name_ok(const char *name);
 int ll_ship_corrupt(struct lladd_error *, const char *name, const char *what);
@@ -540,6 +550,15 @@ int ll_ship_spool_each(struct ll_ship_spool *, ll_ship_spool_fn *, void *ctx, st
 /* A store that several threads may use. `close` does not close the store inside. */
 int ll_ship_store_lock(struct lladd_store *inside, struct ll_ship_mem, struct lladd_store **out,
                        struct lladd_error *);
+
+/* ---- store_filter.c ------------------------------------------------------------------------- */
+
+/* Makes a store with a filter. It owns `inside`, and its `close` closes it. */
+int ll_ship_filter_open(struct lladd_store *inside, const struct lladd_store_filter *,
+                        struct ll_ship_mem, struct lladd_store **out, struct lladd_error *);
+/* LLADD_OTHER_FILTER: the object was stored with a filter, and the store has none. 0 also if that
+ * cannot be seen. */
+int ll_ship_unfiltered(struct lladd_store *, const char *name, struct lladd_error *);
 
 /* ---- store_dir.c ---------------------------------------------------------------------------- */
 

@@ -18,8 +18,8 @@ static int open_s3(const char *where, const struct lladd_store_options *options,
 #endif
 }
 
-int lladd_store_open(const char *url, const struct lladd_store_options *options,
-                     struct lladd_store **out, struct lladd_error *err)
+static int open_inside(const char *url, const struct lladd_store_options *options,
+                       struct lladd_store **out, struct lladd_error *err)
 {
     if (url && out && strncmp(url, "dir:", 4) == 0)
         return ll_ship_dir_open(url + 4, options, &ll_ship_posix, out, err);
@@ -28,6 +28,25 @@ int lladd_store_open(const char *url, const struct lladd_store_options *options,
     return lladd_error_set(err, LLADD_BAD_ARGUMENT,
                            "\"%.100s\" is no store: expected dir:PATH or s3://BUCKET/PREFIX",
                            url ? url : "");
+}
+
+int lladd_store_open(const char *url, const struct lladd_store_options *options,
+                     struct lladd_store **out, struct lladd_error *err)
+{
+    struct lladd_store_options o = LLADD_STORE_OPTIONS_INIT;
+    struct lladd_store *inside = NULL;
+    if (options)
+        memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
+    int rc = open_inside(url, options, out ? &inside : NULL, err);
+    if (!rc && o.filter) {
+        struct ll_ship_mem mem = {o.allocator};
+        rc = ll_ship_filter_open(inside, o.filter, mem, out, err);
+        if (rc)
+            lladd_store_close(inside);
+    } else if (!rc) {
+        *out = inside;
+    }
+    return rc;
 }
 
 void lladd_store_close(struct lladd_store *s)

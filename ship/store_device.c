@@ -175,7 +175,7 @@ static int move_window(struct ship_device *d, const struct ll_ship_frame *f, con
     unsigned char *room = ll_ship_room(&d->window, len);
     if (!room)
         return ll_ship_no_memory(err);
-    int rc = d->store->ops->get(d->store, name, f->offset, room, len, err);
+    int rc = ll_ship_get(d->store, name, f->offset, room, len, err);
     if (rc)
         return rc == LLADD_NOT_FOUND ? ll_ship_corrupt(err, name, "it is missing") : rc;
     d->window.len = len;
@@ -451,7 +451,7 @@ static int read_control(struct ship_device *d, struct lladd_error *err)
     char name[LL_SHIP_NAME_MAX];
     unsigned char *c = d->control;
     ll_ship_base_name(base_of(d), "control", name);
-    int rc = d->store->ops->get(d->store, name, 0, c, LL_SHIP_CONTROL, err);
+    int rc = ll_ship_get(d->store, name, 0, c, LL_SHIP_CONTROL, err);
     if (rc)
         return rc == LLADD_NOT_FOUND ? ll_ship_corrupt(err, name, "it is missing") : rc;
     if (!ll_ship_control_ok(c) || lladd_crc32c(0, c, LL_SHIP_CONTROL) != d->m.control_crc)

@@ -57,6 +57,13 @@ static int locked_remove(struct lladd_store *s, const char *name, struct lladd_e
     return leave(l, l->inner->ops->remove(l->inner, name, err));
 }
 
+static int locked_size(struct lladd_store *s, const char *name, uint64_t *out,
+                       struct lladd_error *err)
+{
+    struct locked *l = enter(s);
+    return leave(l, l->inner->ops->size(l->inner, name, out, err));
+}
+
 static void locked_close(struct lladd_store *s)
 {
     struct locked *l = (struct locked *)s;
@@ -73,6 +80,17 @@ static const struct lladd_store_ops locked_ops = {
     .close = locked_close,
 };
 
+/* For a store that has `size`. */
+static const struct lladd_store_ops locked_ops_sizes = {
+    .struct_size = sizeof locked_ops_sizes,
+    .put = locked_put,
+    .get = locked_get,
+    .list = locked_list,
+    .remove = locked_remove,
+    .close = locked_close,
+    .size = locked_size,
+};
+
 int ll_ship_store_lock(struct lladd_store *inner, struct ll_ship_mem mem, struct lladd_store **out,
                        struct lladd_error *err)
 {
@@ -83,7 +101,7 @@ int ll_ship_store_lock(struct lladd_store *inner, struct ll_ship_mem mem, struct
         ll_ship_delete(mem, l);
         return ll_ship_no_memory(err);
     }
-    l->base.ops = &locked_ops;
+    l->base.ops = ll_ship_has_sizes(inner) ? &locked_ops_sizes : &locked_ops;
     l->mem = mem;
     l->inner = inner;
     *out = &l->base;
