@@ -166,7 +166,8 @@ LLADD_API void lladd_store_close(struct lladd_store *);
 /* ---- backup --------------------------------------------------------------------------------- */
 
 /** Reports progress: `done` of `all` bytes of `what` ("pages", "log"). If it does not return 0, the
- *  call stops and returns that value. */
+ *  call stops and returns that value. Is called by one thread at a time, but with several threads
+ *  (`threads` of the options) not always by the same one. */
 typedef int lladd_ship_progress_fn(void *ctx, const char *what, uint64_t done, uint64_t all);
 
 /** Zero means the default, for every member. Initialise with LLADD_BACKUP_OPTIONS_INIT. */
@@ -178,6 +179,8 @@ struct lladd_backup_options {
     void *progress_ctx;
     const struct lladd_allocator *allocator; /**< NULL: malloc */
     const struct lladd_environment *world;   /**< NULL: clock and random bytes of the system */
+    uint32_t threads; /**< threads that read, check and compress pages; the calling thread is one of
+                           them. Default 1, at most 256. Each needs 67 MiB of memory */
 };
 #define LLADD_BACKUP_OPTIONS_INIT_SIZE sizeof(struct lladd_backup_options)
 #define LLADD_BACKUP_OPTIONS_INIT LLADD_SIZED_INIT(lladd_backup_options)
@@ -468,6 +471,9 @@ struct lladd_restore_options {
     lladd_lsn expected; /**< an LSN that the caller expects in the store. If the LSNs that can be
                              restored on the target's timeline end below this LSN, the newest
                              objects are missing, and the call is refused. 0: no check */
+    uint32_t threads;   /**< lladd_restore only: threads that decompress, check and write pages; the
+                             calling thread is one of them. Default 1, at most 256. Each needs 4 MiB
+                             of memory */
 };
 #define LLADD_RESTORE_OPTIONS_INIT_SIZE sizeof(struct lladd_restore_options)
 #define LLADD_RESTORE_OPTIONS_INIT LLADD_SIZED_INIT(lladd_restore_options)
@@ -540,7 +546,8 @@ struct lladd_check_options {
     const char *base;          /**< name of the backup; NULL: the one that ended last */
     uint64_t bytes_per_second; /**< limit for reading the store's objects; 0: no limit */
     lladd_finding_fn *finding; /**< is told each finding; nullable. If it does not return 0, the
-                                    call stops and returns that value */
+                                    call stops and returns that value. With several threads not
+                                    always called by the same one */
     void *finding_ctx;
     lladd_ship_progress_fn *progress; /**< reports "objects", "recovery", and what
                                            lladd_inspect_progress reports, which it cannot stop */
@@ -557,6 +564,8 @@ struct lladd_check_options {
     void *opened_ctx;
     const struct lladd_allocator *allocator; /**< NULL: malloc */
     const struct lladd_environment *world;   /**< NULL: clock of the system */
+    uint32_t threads; /**< threads that check the objects of the backup; the calling thread is one
+                           of them. Default 1, at most 256. Each needs 64 MiB of memory */
 };
 #define LLADD_CHECK_OPTIONS_INIT_SIZE sizeof(struct lladd_check_options)
 #define LLADD_CHECK_OPTIONS_INIT LLADD_SIZED_INIT(lladd_check_options)
@@ -660,6 +669,7 @@ struct lladd_roll_options {
     const char *spill_dir; /**< directory of the operating system; NULL: all stays in memory */
     const struct lladd_allocator *allocator; /**< NULL: malloc */
     const struct lladd_environment *world;   /**< NULL: clock and random bytes of the system */
+    uint32_t threads;          /**< as in lladd_backup_options */
 };
 #define LLADD_ROLL_OPTIONS_INIT_SIZE sizeof(struct lladd_roll_options)
 #define LLADD_ROLL_OPTIONS_INIT LLADD_SIZED_INIT(lladd_roll_options)

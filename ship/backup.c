@@ -306,6 +306,9 @@ int ll_ship_backup_options(struct ll_ship_backup *b, const struct lladd_backup_o
     b->opt = (struct lladd_backup_options)LLADD_BACKUP_OPTIONS_INIT;
     ll_ship_take_options(&b->opt, sizeof b->opt, options);
     b->mem.allocator = b->opt.allocator;
+    int rc = ll_ship_threads(b->opt.threads, &b->threads, b->err);
+    if (rc)
+        return rc;
     b->pace = (struct ll_ship_pace){b->opt.bytes_per_second, ll_ship_now_ns(b->opt.world), 0,
                                     b->opt.world};
     const char *label = b->opt.label ? b->opt.label : "";
@@ -385,9 +388,12 @@ int lladd_backup(struct lladd_db *db, struct lladd_store *store,
                  struct lladd_error *err)
 {
     struct ll_ship_backup b = {.db = db, .store = store, .err = err};
+    struct lladd_store *shared = NULL;
     if (!db || !store)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a backup needs a database and a store");
     int rc = ll_ship_backup_options(&b, options);
+    if (!rc)
+        rc = ll_ship_store_share(&b.store, b.threads, b.mem, &shared, err);
     if (!rc)
         rc = run(&b);
     if (!rc && info) {
@@ -395,6 +401,7 @@ int lladd_backup(struct lladd_db *db, struct lladd_store *store,
         b.m.info.struct_size = info->struct_size;
         memcpy(info, &b.m.info, size);
     }
+    lladd_store_close(shared);
     ll_ship_backup_release(&b);
     return rc;
 }

@@ -25,6 +25,7 @@ struct ll_ship_backup {
     struct ll_ship_pace pace;
     struct ll_ship_manifest m;
     struct lladd_error *err;
+    unsigned threads;
     uint64_t bytes_done, bytes_all;
     const char *what; /* for `progress` */
     /* pages */

@@ -337,6 +337,7 @@ int lladd_archive_check(struct lladd_store *store, const struct lladd_check_opti
 {
     struct lladd_error local = LLADD_ERROR_INIT;
     struct ll_ship_check c = {.store = store, .opt = LLADD_CHECK_OPTIONS_INIT};
+    struct lladd_store *shared = NULL;
     if (!store)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a check needs a store");
     c.err = err ? err : &local;
@@ -348,7 +349,11 @@ int lladd_archive_check(struct lladd_store *store, const struct lladd_check_opti
     c.pace = (struct ll_ship_pace){c.opt.bytes_per_second, ll_ship_now_ns(c.opt.world), 0,
                                    c.opt.world};
     ll_ship_manifest_init(&c.m, c.mem);
-    int rc = run(&c);
+    int rc = ll_ship_threads(c.opt.threads, &c.threads, c.err);
+    if (!rc)
+        rc = ll_ship_store_share(&c.store, c.threads, c.mem, &shared, c.err);
+    if (!rc)
+        rc = run(&c);
     if (!rc && info) {
         c.info.struct_size = info->struct_size;
         memcpy(info, &c.info,
@@ -357,5 +362,6 @@ int lladd_archive_check(struct lladd_store *store, const struct lladd_check_opti
     ll_ship_manifest_free(&c.m);
     ll_ship_buf_free(&c.told);
     ll_ship_buf_free(&c.object);
+    lladd_store_close(shared);
     return rc;
 }

@@ -22,17 +22,30 @@ static int missing(struct ll_ship_check *c, const char *name)
 
 /* ---- the backup ----------------------------------------------------------------------------- */
 
-static int check_object(struct ll_ship_check *c, const char *name, uint64_t bytes, uint32_t crc)
+/* An object of the backup, as the manifest says. */
+struct object {
+    char name[LL_SHIP_NAME_MAX];
+    uint64_t bytes;
+    uint32_t crc;
+};
+
+/* Reads the object whole, and compares it with the manifest. The buffer keeps its room. */
+static int read_object(const struct ll_ship_check *c, const struct object *o,
+                       struct ll_ship_buf *buf, struct lladd_error *why)
 {
-    struct lladd_error why = LLADD_ERROR_INIT;
-    c->object.len = 0;
-    int rc = ll_ship_get_all(c->store, name, bytes, &c->object, &why);
+    buf->len = 0;
+    int rc = ll_ship_get_all(c->store, o->name, o->bytes, buf, why);
+    if (!rc && (buf->len != o->bytes || lladd_crc32c(0, buf->data, buf->len) != o->crc))
+        rc = ll_ship_corrupt(why, o->name, "it is damaged");
+    return rc;
+}
+
+static int tell_object(struct ll_ship_check *c, const struct object *o, int rc,
+                       const struct lladd_error *why)
+{
     if (rc == LLADD_NOT_FOUND)
-        return missing(c, name);
-    if (!rc &&
-        (c->object.len != bytes || lladd_crc32c(0, c->object.data, c->object.len) != crc))
-        rc = ll_ship_corrupt(&why, name, "it is damaged");
-    return rc ? ll_ship_check_blame(c, &why, name) : ll_ship_check_read(c, bytes);
+        return missing(c, o->name);
+    return rc ? ll_ship_check_blame(c, why, o->name) : ll_ship_check_read(c, o->bytes);
 }
 
 static int check_begun(struct ll_ship_check *c)
@@ -60,28 +73,96 @@ static int check_pages_index(struct ll_ship_check *c, const char *name)
     return rc ? ll_ship_check_blame(c, &why, name) : 0;
 }
 
-int ll_ship_check_base(struct ll_ship_check *c)
+static int check_control(struct ll_ship_check *c)
+{
+    struct object o = {.bytes = LL_SHIP_CONTROL, .crc = c->m.control_crc};
+    struct lladd_error why = LLADD_ERROR_INIT;
+    ll_ship_base_name(c->m.info.name, "control", o.name);
+    int rc = read_object(c, &o, &c->object, &why);
+    return tell_object(c, &o, rc, &why);
+}
+
+/* Threads read the objects of pages and log. What they find is told in the order of the objects. */
+struct reader {
+    struct ll_ship_buf buf;
+    struct object object; /* that was read last */
+    int rc;
+    struct lladd_error why;
+};
+
+struct reading {
+    struct ll_ship_check *c;
+    struct reader *readers; /* one for each thread */
+};
+
+static void name_object(const struct ll_ship_check *c, uint64_t i, struct object *o)
 {
     const char *base = c->m.info.name;
+    size_t pages = ll_ship_pages_parts(&c->m);
+    if (i < pages) {
+        const struct ll_ship_pages_part *p = ll_ship_pages_part(&c->m, i);
+        ll_ship_pages_name(base, i, o->name);
+        o->bytes = p->bytes;
+        o->crc = p->crc;
+    } else {
+        const struct ll_ship_log_part *p = ll_ship_log_part(&c->m, i - pages);
+        ll_ship_log_name(base, p, o->name);
+        o->bytes = p->bytes;
+        o->crc = p->crc;
+    }
+}
+
+/* Damage is no error of the thread. */
+static int read_next(void *ctx, unsigned thread, uint64_t ticket, struct lladd_error *err)
+{
+    const struct reading *all = ctx;
+    struct reader *r = &all->readers[thread];
+    (void)err;
+    r->why = (struct lladd_error)LLADD_ERROR_INIT;
+    name_object(all->c, ticket, &r->object);
+    r->rc = read_object(all->c, &r->object, &r->buf, &r->why);
+    return 0;
+}
+
+static int tell_next(void *ctx, unsigned thread, uint64_t ticket, struct lladd_error *err)
+{
+    const struct reading *all = ctx;
+    const struct reader *r = &all->readers[thread];
+    struct lladd_error *had = all->c->err;
+    (void)ticket;
+    all->c->err = err;
+    int rc = tell_object(all->c, &r->object, r->rc, &r->why);
+    all->c->err = had;
+    return rc;
+}
+
+static int check_parts(struct ll_ship_check *c)
+{
+    struct reading all = {.c = c};
+    struct ll_ship_job job = {&all, ll_ship_pages_parts(&c->m) + ll_ship_log_parts(&c->m),
+                              read_next, tell_next, NULL};
+    all.readers = ll_ship_new(c->mem, c->threads * sizeof *all.readers);
+    if (!all.readers)
+        return ll_ship_no_memory(c->err);
+    for (unsigned i = 0; i < c->threads; i++)
+        all.readers[i].buf.mem = c->mem;
+    int rc = ll_ship_crew(&job, c->threads, c->mem, c->err);
+    for (unsigned i = 0; i < c->threads; i++)
+        ll_ship_buf_free(&all.readers[i].buf);
+    ll_ship_delete(c->mem, all.readers);
+    return rc;
+}
+
+int ll_ship_check_base(struct ll_ship_check *c)
+{
     char name[LL_SHIP_NAME_MAX];
     int rc = check_begun(c);
-    ll_ship_base_name(base, "control", name);
     if (!rc)
-        rc = check_object(c, name, LL_SHIP_CONTROL, c->m.control_crc);
-    ll_ship_base_name(base, "pages.idx", name);
+        rc = check_control(c);
+    ll_ship_base_name(c->m.info.name, "pages.idx", name);
     if (!rc)
         rc = check_pages_index(c, name);
-    for (size_t i = 0; i < ll_ship_pages_parts(&c->m) && !rc; i++) {
-        const struct ll_ship_pages_part *p = ll_ship_pages_part(&c->m, i);
-        ll_ship_pages_name(base, i, name);
-        rc = check_object(c, name, p->bytes, p->crc);
-    }
-    for (size_t i = 0; i < ll_ship_log_parts(&c->m) && !rc; i++) {
-        const struct ll_ship_log_part *p = ll_ship_log_part(&c->m, i);
-        ll_ship_log_name(base, p, name);
-        rc = check_object(c, name, p->bytes, p->crc);
-    }
-    return rc;
+    return rc ? rc : check_parts(c);
 }
 
 /* ---- what the archive has ------------------------------------------------------------------- */

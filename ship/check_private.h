@@ -7,6 +7,7 @@
 
 struct ll_ship_check {
     struct lladd_store *store;
+    unsigned threads;
     struct lladd_check_options opt;
     struct lladd_check_info info;
     struct ll_ship_mem mem;

@@ -92,57 +92,79 @@ int ll_ship_look_closer(struct ll_ship_backup *b, uint64_t number, unsigned char
                                   : ll_ship_append(&b->damaged, &number, sizeof number, b->err);
 }
 
-/* ---- frames --------------------------------------------------------------------------------- */
+/* ---- objects -------------------------------------------------------------------------------- */
+
+static int put_pages(const struct ll_ship_backup *b, const struct ll_ship_buf *object, size_t part,
+                     struct lladd_error *err)
+{
+    char name[LL_SHIP_NAME_MAX];
+    struct lladd_iovec piece = {object->data, object->len};
+    ll_ship_pages_name(b->m.info.name, part, name);
+    return ll_ship_put(b->store, b->mem, name, &piece, 1, err);
+}
+
+/* Notes the object of frames; its number is that of the last part. */
+static int note_object(struct ll_ship_backup *b)
+{
+    struct ll_ship_pages_part part = {b->object.len,
+                                      lladd_crc32c(0, b->object.data, b->object.len)};
+    b->m.info.stored_bytes += b->object.len;
+    return ll_ship_append(&b->m.pages, &part, sizeof part, b->err);
+}
 
 static int store_object(struct ll_ship_backup *b)
 {
-    char name[LL_SHIP_NAME_MAX];
-    struct lladd_iovec piece = {b->object.data, b->object.len};
-    struct ll_ship_pages_part part = {b->object.len,
-                                      lladd_crc32c(0, b->object.data, b->object.len)};
     if (b->object.len == 0)
         return 0;
-    ll_ship_pages_name(b->m.info.name, ll_ship_pages_parts(&b->m), name);
-    int rc = ll_ship_put(b->store, b->mem, name, &piece, 1, b->err);
+    int rc = put_pages(b, &b->object, ll_ship_pages_parts(&b->m), b->err);
     if (!rc)
-        rc = ll_ship_append(&b->m.pages, &part, sizeof part, b->err);
-    b->m.info.stored_bytes += b->object.len;
+        rc = note_object(b);
     b->object.len = 0;
     return rc;
 }
 
-static int add_entry(struct ll_ship_backup *b, uint64_t number, const unsigned char *page)
+/* ---- a chunk -------------------------------------------------------------------------------- */
+
+/* The copy of a range of pages. Each thread reads and compresses chunks of pages, with buffers of
+ * its own. The frames are then added to the backup in the order of the pages, so the objects are
+ * the same with any number of threads. */
+struct copying {
+    struct ll_ship_backup *b;
+    uint64_t first, n, each; /* the range; pages of a chunk */
+    struct copier *copiers;  /* one for each thread */
+};
+
+struct copier {
+    /* With buffers, suspects, damaged pages and a page LSN of its own. `index` has struct
+     * ll_ship_frame: where the frames will be is not known yet. */
+    struct ll_ship_backup own;
+    struct ll_ship_buf full; /* an object that has no room for more frames */
+    size_t part;             /* its number */
+};
+
+static int add_entry(struct ll_ship_backup *own, uint64_t number, const unsigned char *page)
 {
     unsigned char entry[LL_SHIP_PAGE_ENTRY];
-    ll_ship_page_entry_encode(page_ok(b, number, page) ? lladd_get64(page + PAGE_LSN) : 0,
-                              lladd_crc32c(0, page, b->m.info.page_size), entry);
-    return ll_ship_append(&b->entries, entry, sizeof entry, b->err);
+    ll_ship_page_entry_encode(page_ok(own, number, page) ? lladd_get64(page + PAGE_LSN) : 0,
+                              lladd_crc32c(0, page, own->m.info.page_size), entry);
+    return ll_ship_append(&own->entries, entry, sizeof entry, own->err);
 }
 
-static int add_frame(struct ll_ship_backup *b, uint64_t first, uint32_t n,
-                     const unsigned char *pages)
+static int make_frame(struct ll_ship_backup *own, uint64_t first, uint32_t n,
+                      const unsigned char *pages)
 {
-    unsigned char entry[LL_SHIP_FRAME_ENTRY];
-    int plain = (int)(n * b->m.info.page_size), rc = 0;
-    if (b->object.len + (size_t)plain > LL_SHIP_OBJECT_MAX)
-        rc = store_object(b);
-    if (rc)
-        return rc;
-    int len = LZ4_compress_fast_extState(b->lz4, (const char *)pages, (char *)b->packed, plain,
+    int plain = (int)(n * own->m.info.page_size);
+    int len = LZ4_compress_fast_extState(own->lz4, (const char *)pages, (char *)own->packed, plain,
                                          plain - 1, 1);
-    const void *bytes = len > 0 ? b->packed : pages;
-    struct ll_ship_frame f = {.first = first,
-                              .n = n,
-                              .part = (uint32_t)ll_ship_pages_parts(&b->m),
-                              .offset = (uint32_t)b->object.len,
-                              .bytes = (uint32_t)(len > 0 ? len : plain)};
+    const void *bytes = len > 0 ? own->packed : pages;
+    struct ll_ship_frame f = {
+        .first = first, .n = n, .bytes = (uint32_t)(len > 0 ? len : plain)};
     f.crc = lladd_crc32c(0, bytes, f.bytes);
-    ll_ship_frame_encode(&f, entry);
-    rc = ll_ship_append(&b->object, bytes, f.bytes, b->err);
+    int rc = ll_ship_append(&own->object, bytes, f.bytes, own->err);
     if (!rc)
-        rc = ll_ship_append(&b->index, entry, sizeof entry, b->err);
+        rc = ll_ship_append(&own->index, &f, sizeof f, own->err);
     for (uint32_t i = 0; i < n && !rc; i++)
-        rc = add_entry(b, first + i, pages + (size_t)i * b->m.info.page_size);
+        rc = add_entry(own, first + i, pages + (size_t)i * own->m.info.page_size);
     return rc;
 }
 
@@ -158,6 +180,129 @@ static int take_page(struct ll_ship_backup *b, uint64_t number, unsigned char *p
     return rc;
 }
 
+static uint64_t pages_in(const struct copying *y, uint64_t ticket)
+{
+    uint64_t left = y->n - ticket * y->each;
+    return left < y->each ? left : y->each;
+}
+
+static int make_chunk(void *ctx, unsigned thread, uint64_t ticket, struct lladd_error *err)
+{
+    const struct copying *y = ctx;
+    struct ll_ship_backup *own = &y->copiers[thread].own;
+    uint64_t first = y->first + ticket * y->each, n = pages_in(y, ticket);
+    uint32_t size = own->m.info.page_size;
+    own->err = err;
+    own->object.len = own->index.len = own->entries.len = 0;
+    own->suspects.len = own->damaged.len = 0;
+    int rc = ll_ship_read_pages(own, first, n, own->chunk);
+    for (uint64_t i = 0; i < n && !rc; i++)
+        rc = take_page(own, first + i, own->chunk + i * size);
+    for (uint64_t i = 0; i < n && !rc; i += LL_SHIP_FRAME)
+        rc = make_frame(own, first + i, (uint32_t)(n - i < LL_SHIP_FRAME ? n - i : LL_SHIP_FRAME),
+                        own->chunk + i * size);
+    return rc;
+}
+
+/* With several threads, the thread that ends an object stores it while others go on. A chunk is
+ * much smaller than an object, so it ends at most one. */
+static int end_object(struct ll_ship_backup *b, struct copier *c)
+{
+    struct ll_ship_buf ended = b->object;
+    if (b->threads <= 1)
+        return store_object(b);
+    c->part = ll_ship_pages_parts(&b->m);
+    int rc = note_object(b);
+    if (rc)
+        return rc;
+    b->object = c->full;
+    b->object.len = 0;
+    c->full = ended;
+    return 0;
+}
+
+static int add_frames(struct ll_ship_backup *b, struct copier *c)
+{
+    const unsigned char *bytes = c->own.object.data;
+    size_t n = c->own.index.len / sizeof(struct ll_ship_frame);
+    int rc = 0;
+    for (size_t i = 0; i < n && !rc; i++) {
+        struct ll_ship_frame f = ((const struct ll_ship_frame *)(const void *)c->own.index.data)[i];
+        unsigned char entry[LL_SHIP_FRAME_ENTRY];
+        if (b->object.len + (size_t)f.n * b->m.info.page_size > LL_SHIP_OBJECT_MAX)
+            rc = end_object(b, c);
+        f.part = (uint32_t)ll_ship_pages_parts(&b->m);
+        f.offset = (uint32_t)b->object.len;
+        ll_ship_frame_encode(&f, entry);
+        if (!rc)
+            rc = ll_ship_append(&b->object, bytes, f.bytes, b->err);
+        if (!rc)
+            rc = ll_ship_append(&b->index, entry, sizeof entry, b->err);
+        bytes += f.bytes;
+    }
+    return rc;
+}
+
+static int add_chunk(void *ctx, unsigned thread, uint64_t ticket, struct lladd_error *err)
+{
+    const struct copying *y = ctx;
+    struct copier *c = &y->copiers[thread];
+    struct ll_ship_backup *b = y->b, *own = &c->own;
+    struct lladd_error *had = b->err;
+    b->err = err;
+    int rc = add_frames(b, c);
+    if (!rc)
+        rc = ll_ship_append(&b->entries, own->entries.data, own->entries.len, err);
+    if (!rc)
+        rc = ll_ship_append(&b->suspects, own->suspects.data, own->suspects.len, err);
+    if (!rc)
+        rc = ll_ship_append(&b->damaged, own->damaged.data, own->damaged.len, err);
+    b->newest = own->newest > b->newest ? own->newest : b->newest;
+    if (!rc)
+        rc = ll_ship_progress(b, pages_in(y, ticket) * b->m.info.page_size);
+    b->err = had;
+    return rc;
+}
+
+static int store_ended(void *ctx, unsigned thread, struct lladd_error *err)
+{
+    const struct copying *y = ctx;
+    struct copier *c = &y->copiers[thread];
+    int rc = c->full.len ? put_pages(y->b, &c->full, c->part, err) : 0;
+    c->full.len = 0;
+    return rc;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+static int prepare(struct copier *c, const struct ll_ship_backup *b, unsigned threads)
+{
+    struct ll_ship_buf none = {.mem = b->mem};
+    c->own = *b;
+    c->own.object = c->own.index = c->own.entries = c->own.suspects = c->own.damaged = none;
+    c->own.newest = 0;
+    c->full = none;
+    if (threads <= 1) /* the buffers of the backup */
+        return 0;
+    c->own.chunk = c->own.packed = c->own.lz4 = NULL;
+    return ll_ship_backup_room(&c->own);
+}
+
+static void release(struct copier *c, unsigned threads)
+{
+    if (threads > 1) {
+        ll_ship_delete(c->own.mem, c->own.chunk);
+        ll_ship_delete(c->own.mem, c->own.packed);
+        ll_ship_delete(c->own.mem, c->own.lz4);
+    }
+    ll_ship_buf_free(&c->own.object);
+    ll_ship_buf_free(&c->own.index);
+    ll_ship_buf_free(&c->own.entries);
+    ll_ship_buf_free(&c->own.suspects);
+    ll_ship_buf_free(&c->own.damaged);
+    ll_ship_buf_free(&c->full);
+}
+
 /* Forgets damage of pages that are copied again. */
 static void forget_damage(struct ll_ship_backup *b, uint64_t first, uint64_t n)
 {
@@ -171,26 +316,26 @@ static void forget_damage(struct ll_ship_backup *b, uint64_t first, uint64_t n)
 
 int ll_ship_copy_pages(struct ll_ship_backup *b, uint64_t first, uint64_t n)
 {
-    uint32_t size = b->m.info.page_size;
-    uint64_t most = LL_SHIP_CHUNK / size / LL_SHIP_FRAME * LL_SHIP_FRAME;
-    int rc = 0;
-    if (most == 0)
-        most = LL_SHIP_FRAME;
+    struct copying y = {.b = b, .first = first, .n = n};
+    y.each = LL_SHIP_CHUNK / b->m.info.page_size / LL_SHIP_FRAME * LL_SHIP_FRAME;
+    if (y.each == 0)
+        y.each = LL_SHIP_FRAME;
+    struct ll_ship_job job = {&y, (n + y.each - 1) / y.each, make_chunk, add_chunk, store_ended};
+    unsigned threads = job.tickets < b->threads ? (unsigned)job.tickets : b->threads;
     forget_damage(b, first, n);
-    while (n && !rc) {
-        uint64_t now = n < most ? n : most;
-        rc = ll_ship_read_pages(b, first, now, b->chunk);
-        for (uint64_t i = 0; i < now && !rc; i++)
-            rc = take_page(b, first + i, b->chunk + i * size);
-        for (uint64_t i = 0; i < now && !rc; i += LL_SHIP_FRAME)
-            rc = add_frame(b, first + i,
-                           (uint32_t)(now - i < LL_SHIP_FRAME ? now - i : LL_SHIP_FRAME),
-                           b->chunk + i * size);
-        if (!rc)
-            rc = ll_ship_progress(b, now * size);
-        first += now;
-        n -= now;
-    }
+    if (threads == 0)
+        return 0;
+    y.copiers = ll_ship_new(b->mem, threads * sizeof *y.copiers);
+    if (!y.copiers)
+        return ll_ship_no_memory(b->err);
+    int rc = 0;
+    for (unsigned i = 0; i < threads; i++)
+        rc = rc ? rc : prepare(&y.copiers[i], b, threads);
+    if (!rc)
+        rc = ll_ship_crew(&job, threads, b->mem, b->err);
+    for (unsigned i = 0; i < threads; i++)
+        release(&y.copiers[i], threads);
+    ll_ship_delete(b->mem, y.copiers);
     return rc;
 }
 

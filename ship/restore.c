@@ -26,6 +26,7 @@ struct restore {
     struct lladd_restore_options opt;
     struct ll_ship_mem mem;
     struct ll_ship_pace pace;
+    unsigned threads;
     unsigned char *chunk;
     const char *what;
     uint64_t done, all;
@@ -216,6 +217,73 @@ static int copy_bytes(struct restore *r, struct lladd_file *from, struct lladd_f
     return rc ? rc : io(r, r->to->ops->sync(r->to, to), "sync", name);
 }
 
+/* ---- pages, by several threads -------------------------------------------------------------- */
+
+struct sharing {
+    struct restore *r;
+    struct lladd_file *to;
+    uint64_t size;
+    struct sharer {
+        struct ll_ship_reader *reader;
+        unsigned char *chunk;
+    } *sharers; /* one for each thread */
+};
+
+static size_t length_at(const struct sharing *s, uint64_t ticket)
+{
+    uint64_t left = s->size - ticket * CHUNK;
+    return left < CHUNK ? (size_t)left : CHUNK;
+}
+
+static int copy_chunk(void *ctx, unsigned thread, uint64_t ticket, struct lladd_error *err)
+{
+    const struct sharing *s = ctx;
+    struct restore *r = s->r;
+    const struct sharer *own = &s->sharers[thread];
+    struct lladd_iovec piece = {own->chunk, length_at(s, ticket)};
+    int rc = ll_ship_reader_get(r->from, own->reader, ticket * CHUNK, own->chunk, piece.len, err);
+    if (rc)
+        return rc;
+    rc = r->to->ops->pwritev(r->to, s->to, &piece, 1, ticket * CHUNK);
+    return rc ? ll_ship_fail_io(err, rc, "write", "pages") : 0;
+}
+
+static int count_chunk(void *ctx, unsigned thread, uint64_t ticket, struct lladd_error *err)
+{
+    const struct sharing *s = ctx;
+    struct lladd_error *had = s->r->err;
+    (void)thread;
+    s->r->err = err;
+    int rc = step(s->r, length_at(s, ticket));
+    s->r->err = had;
+    return rc;
+}
+
+static int share(struct restore *r, struct lladd_file *from, struct lladd_file *to)
+{
+    struct sharing s = {.r = r, .to = to};
+    int rc = io(r, r->from->ops->size(r->from, from, &s.size), "read", "pages");
+    struct ll_ship_job job = {&s, (s.size + CHUNK - 1) / CHUNK, copy_chunk, count_chunk, NULL};
+    s.sharers = ll_ship_new(r->mem, r->threads * sizeof *s.sharers);
+    if (!s.sharers)
+        return ll_ship_no_memory(r->err);
+    for (unsigned i = 0; i < r->threads && !rc; i++) {
+        s.sharers[i].chunk = ll_ship_new(r->mem, CHUNK);
+        rc = s.sharers[i].chunk ? ll_ship_reader_open(r->from, &s.sharers[i].reader, r->err)
+                                : ll_ship_no_memory(r->err);
+    }
+    if (!rc)
+        rc = ll_ship_crew(&job, r->threads, r->mem, r->err);
+    for (unsigned i = 0; i < r->threads; i++) {
+        ll_ship_reader_close(r->from, s.sharers[i].reader);
+        ll_ship_delete(r->mem, s.sharers[i].chunk);
+    }
+    ll_ship_delete(r->mem, s.sharers);
+    return rc ? rc : io(r, r->to->ops->sync(r->to, to), "sync", "pages");
+}
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
 static int copy_file(struct restore *r, const char *name)
 {
     struct lladd_file *from, *to;
@@ -225,7 +293,8 @@ static int copy_file(struct restore *r, const char *name)
     rc = io(r, r->to->ops->open(r->to, name, LLADD_OPEN_CREATE | LLADD_OPEN_EXCLUSIVE, &to),
             "create", name);
     if (!rc) {
-        rc = copy_bytes(r, from, to, name);
+        rc = r->threads > 1 && strcmp(name, "pages") == 0 ? share(r, from, to)
+                                                          : copy_bytes(r, from, to, name);
         int late = r->to->ops->close(r->to, to);
         if (!rc)
             rc = io(r, late, "write", name);
@@ -333,6 +402,7 @@ int lladd_restore(struct lladd_store *store, const struct lladd_restore_options 
                   struct lladd_error *err)
 {
     struct restore r = {.store = store, .to = empty, .err = err};
+    struct lladd_store *shared = NULL;
     r.opt = (struct lladd_restore_options)LLADD_RESTORE_OPTIONS_INIT;
     if (!store || !empty)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a restore needs a store and a device");
@@ -340,16 +410,22 @@ int lladd_restore(struct lladd_store *store, const struct lladd_restore_options 
     r.mem.allocator = r.opt.allocator;
     r.pace =
         (struct ll_ship_pace){r.opt.bytes_per_second, ll_ship_now_ns(r.opt.world), 0, r.opt.world};
+    int rc = ll_ship_threads(r.opt.threads, &r.threads, err);
+    if (rc)
+        return rc;
     r.chunk = ll_ship_new(r.mem, CHUNK);
     if (!r.chunk)
         return ll_ship_no_memory(err);
-    int rc = lladd_store_device(store, &r.opt, &r.from, err);
+    rc = ll_ship_store_share(&r.store, r.threads, r.mem, &shared, err);
+    if (!rc)
+        rc = lladd_store_device(r.store, &r.opt, &r.from, err);
     if (!rc) {
         rc = locked(&r);
         if (!rc && info)
             lladd_store_device_info(r.from, info);
         lladd_store_device_close(r.from);
     }
+    lladd_store_close(shared);
     ll_ship_delete(r.mem, r.chunk);
     return rc;
 }

@@ -354,7 +354,8 @@ static int with_pages(struct roll *r)
     return rc || !late ? rc : ll_ship_fail_io(r->err, late, "close", "pages");
 }
 
-/* The store may be used by one thread at a time, so the database has no threads. */
+/* The store may be used by one thread at a time, so the database has no threads. (With several
+ * threads of the roll, the store is one that any of them may use.) */
 static int with_database(struct roll *r)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;
@@ -437,6 +438,7 @@ int lladd_archive_roll(struct lladd_store *store, const struct lladd_roll_option
 {
     struct lladd_backup_options b = LLADD_BACKUP_OPTIONS_INIT;
     struct roll r = {.store = store, .opt = LLADD_ROLL_OPTIONS_INIT, .err = err};
+    struct lladd_store *shared = NULL;
     if (!store)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a roll needs a store");
     ll_ship_take_options(&r.opt, sizeof r.opt, options);
@@ -448,9 +450,12 @@ int lladd_archive_roll(struct lladd_store *store, const struct lladd_roll_option
     b.progress_ctx = r.opt.progress_ctx;
     b.allocator = r.opt.allocator;
     b.world = r.opt.world;
-    r.b.store = store;
+    b.threads = r.opt.threads;
     r.b.err = err;
     int rc = ll_ship_backup_options(&r.b, &b);
+    if (!rc)
+        rc = ll_ship_store_share(&r.store, r.b.threads, r.b.mem, &shared, err);
+    r.b.store = r.store;
     r.open.mem = r.pins.mem = r.barriers.mem = r.lacking.mem = r.b.mem;
     ll_ship_manifest_init(&r.old, r.b.mem);
     if (!rc)
@@ -466,6 +471,7 @@ int lladd_archive_roll(struct lladd_store *store, const struct lladd_roll_option
     ll_ship_buf_free(&r.barriers);
     ll_ship_buf_free(&r.lacking);
     ll_ship_manifest_free(&r.old);
+    lladd_store_close(shared);
     ll_ship_backup_release(&r.b);
     return rc;
 }

@@ -58,6 +58,28 @@ struct ll_ship_pace {
 };
 int ll_ship_pace(struct ll_ship_pace *, uint64_t bytes, struct lladd_error *);
 
+/* ---- crew.c --------------------------------------------------------------------------------- */
+
+#define LL_SHIP_THREADS 256u /* most threads of a call */
+/* Work that threads share. Each function gets the number of its thread, below the number of
+ * threads. */
+struct ll_ship_job {
+    void *ctx;
+    uint64_t tickets; /* the work is divided into tickets 0 to tickets - 1 */
+    /* Called by several threads at the same time. */
+    int (*make)(void *ctx, unsigned thread, uint64_t ticket, struct lladd_error *);
+    /* Called for one ticket at a time, in their order, by the thread that has made the ticket. */
+    int (*add)(void *ctx, unsigned thread, uint64_t ticket, struct lladd_error *);
+    /* Called by the same thread afterwards, by several threads at the same time; nullable. */
+    int (*after)(void *ctx, unsigned thread, struct lladd_error *);
+};
+/* Does the work in the calling thread and `threads` - 1 others. The first error stops all of them,
+ * and is returned. */
+int ll_ship_crew(const struct ll_ship_job *, unsigned threads, struct ll_ship_mem,
+                 struct lladd_error *);
+/* The number of threads that the options say. */
+int ll_ship_threads(uint32_t wanted, unsigned *out, struct lladd_error *);
+
 /* ---- objects.c ------------------------------------------------------------------------------ */
 
 #define LL_SHIP_NAME_MAX 160u
@@ -550,6 +572,10 @@ int ll_ship_spool_each(struct ll_ship_spool *, ll_ship_spool_fn *, void *ctx, st
 /* A store that several threads may use. `close` does not close the store inside. */
 int ll_ship_store_lock(struct lladd_store *inside, struct ll_ship_mem, struct lladd_store **out,
                        struct lladd_error *);
+/* Makes such a store if there are several threads, and `*store` is none yet. Returns it in
+ * `*store`, and in `*made`, which the caller closes; `*made` is NULL if none was made. */
+int ll_ship_store_share(struct lladd_store **store, unsigned threads, struct ll_ship_mem,
+                        struct lladd_store **made, struct lladd_error *);
 
 /* ---- store_filter.c ------------------------------------------------------------------------- */
 
@@ -591,6 +617,15 @@ int ll_ship_s3_open(const char *where, const struct lladd_store_options *, struc
 void ll_ship_device_timeline(struct lladd_device *, uint32_t timeline);
 /* Checks what the backup has besides what the device shows. */
 int ll_ship_device_check(struct lladd_device *, struct lladd_error *);
+/* A reader of the file "pages" for one thread: several threads read at the same time, if the
+ * device's store is one that several threads may use (ll_ship_store_share). Close it before the
+ * device; NULL does nothing. */
+struct ll_ship_reader;
+int ll_ship_reader_open(struct lladd_device *, struct ll_ship_reader **out, struct lladd_error *);
+void ll_ship_reader_close(struct lladd_device *, struct ll_ship_reader *);
+/* Reads bytes [at, at+len), which the file has. The reader reads little beyond them. */
+int ll_ship_reader_get(struct lladd_device *, struct ll_ship_reader *, uint64_t at, void *out,
+                       size_t len, struct lladd_error *);
 /* The log that the device shows. No thread may read the device while the log is scanned. */
 struct ll_ship_image;
 struct ll_ship_image *ll_ship_device_log(struct lladd_device *);

@@ -13,7 +13,11 @@
  *
  * Memory holds the index of the frames, which takes 32 bytes for 16 pages. It also holds one frame,
  * and three windows: of frames, of the log, and of the laid pages. Everything that is read is
- * checked. */
+ * checked.
+ *
+ * A read of the device holds the device's mutex. The threads of a restore read pages without the
+ * mutex: each thread has a window and a frame of its own (struct ll_ship_reader). Their store is
+ * one that several threads may use. */
 #include "ship/image_private.h"
 
 #include <errno.h>
@@ -40,6 +44,19 @@ struct later {
     uint64_t frame;
 };
 
+/* A reader of "pages". */
+struct ll_ship_reader {
+    bool own; /* of one thread; else the device's mutex guards it */
+    uint64_t to; /* with `own`: the window has no frames of pages from this one on */
+    struct ll_ship_buf window; /* bytes of pages.N */
+    uint32_t window_part;
+    uint64_t window_offset;
+    unsigned char *page;  /* a page with what is laid over it */
+    unsigned char *frame; /* the pages of frame `frame_number` */
+    uint64_t frame_number;
+    struct ll_ship_frame frame_entry;
+};
+
 struct ship_device {
     struct lladd_device base;
     struct ll_ship_mem mem;
@@ -50,14 +67,8 @@ struct ship_device {
     uint64_t frames;
     uint64_t in_order;         /* below this number, frame i has the pages from 16 * i on */
     struct ll_ship_buf later;  /* struct later, sorted */
-    struct lladd_mutex mutex;  /* guards what follows, and the store */
-    struct ll_ship_buf window; /* bytes of pages.N */
-    uint32_t window_part;
-    uint64_t window_offset;
-    unsigned char *page;  /* a page with what is laid over it */
-    unsigned char *frame; /* the pages of frame `frame_number` */
-    uint64_t frame_number;
-    struct ll_ship_frame frame_entry;
+    struct lladd_mutex mutex; /* guards what follows, and the store */
+    struct ll_ship_reader reader;
     struct ll_ship_image log;
     struct ll_ship_goal goal;
     struct lladd_error error; /* the first error of the device */
@@ -161,99 +172,170 @@ static uint64_t frame_of(const struct ship_device *d, uint64_t page, bool *found
     return i;
 }
 
-/* Reads the frame's bytes into the window, unless the window has them. */
-static int move_window(struct ship_device *d, const struct ll_ship_frame *f, const char *name,
-                       struct lladd_error *err)
+/* The offset after the last frame that the reader's window should have. */
+static uint64_t window_end(const struct ship_device *d, const struct ll_ship_reader *r,
+                           const struct ll_ship_frame *f)
 {
-    uint64_t all = ll_ship_pages_part(&d->m, f->part)->bytes, len = all - f->offset;
-    if (d->window.len && d->window_part == f->part && f->offset >= d->window_offset &&
-        f->offset + (uint64_t)f->bytes <= d->window_offset + d->window.len)
+    struct ll_ship_frame last;
+    bool found = false;
+    uint64_t all = ll_ship_pages_part(&d->m, f->part)->bytes;
+    uint64_t number = r->own ? frame_of(d, r->to - 1, &found) : 0;
+    if (!found)
+        return all;
+    entry_of(d, number, &last);
+    return last.part == f->part && last.offset >= f->offset ? last.offset + (uint64_t)last.bytes
+                                                            : all;
+}
+
+/* Reads the frame's bytes into the window, unless the window has them. */
+static int move_window(struct ship_device *d, struct ll_ship_reader *r,
+                       const struct ll_ship_frame *f, const char *name, struct lladd_error *err)
+{
+    if (r->window.len && r->window_part == f->part && f->offset >= r->window_offset &&
+        f->offset + (uint64_t)f->bytes <= r->window_offset + r->window.len)
         return 0;
-    d->window.len = 0;
+    r->window.len = 0;
+    uint64_t len = window_end(d, r, f) - f->offset;
     if (len > WINDOW)
         len = f->bytes > WINDOW ? f->bytes : WINDOW;
-    unsigned char *room = ll_ship_room(&d->window, len);
+    unsigned char *room = ll_ship_room(&r->window, len);
     if (!room)
         return ll_ship_no_memory(err);
     int rc = ll_ship_get(d->store, name, f->offset, room, len, err);
     if (rc)
         return rc == LLADD_NOT_FOUND ? ll_ship_corrupt(err, name, "it is missing") : rc;
-    d->window.len = len;
-    d->window_part = f->part;
-    d->window_offset = f->offset;
+    r->window.len = len;
+    r->window_part = f->part;
+    r->window_offset = f->offset;
     return 0;
 }
 
-static int load_frame(struct ship_device *d, uint64_t number, struct lladd_error *err)
+static int load_frame(struct ship_device *d, struct ll_ship_reader *r, uint64_t number,
+                      struct lladd_error *err)
 {
     char name[LL_SHIP_NAME_MAX], what[80];
     struct ll_ship_frame f;
-    if (d->frame_number == number)
+    if (r->frame_number == number)
         return 0;
     entry_of(d, number, &f);
     ll_ship_pages_name(base_of(d), f.part, name);
-    int rc = move_window(d, &f, name, err);
+    int rc = move_window(d, r, &f, name, err);
     if (rc)
         return rc;
-    const unsigned char *bytes = d->window.data + (f.offset - d->window_offset);
+    const unsigned char *bytes = r->window.data + (f.offset - r->window_offset);
     int plain = (int)(f.n * d->m.info.page_size);
-    d->frame_number = UINT64_MAX;
+    r->frame_number = UINT64_MAX;
     bool ok = lladd_crc32c(0, bytes, f.bytes) == f.crc;
     if (ok && (int)f.bytes == plain)
-        memcpy(d->frame, bytes, f.bytes);
+        memcpy(r->frame, bytes, f.bytes);
     else if (ok)
-        ok = LZ4_decompress_safe((const char *)bytes, (char *)d->frame, (int)f.bytes, plain) ==
+        ok = LZ4_decompress_safe((const char *)bytes, (char *)r->frame, (int)f.bytes, plain) ==
              plain;
     if (!ok) {
         (void)snprintf(what, sizeof what, "the pages from %llu on, at byte %u, are damaged",
                        (unsigned long long)f.first, f.offset);
         return ll_ship_corrupt(err, name, what);
     }
-    d->frame_number = number;
-    d->frame_entry = f;
+    r->frame_number = number;
+    r->frame_entry = f;
     return 0;
 }
 
 /* Reads bytes of a page as the backup has it. */
-static int read_page(struct ship_device *d, uint64_t page, unsigned char *out, size_t in, size_t n,
-                     struct lladd_error *err)
+static int read_page(struct ship_device *d, struct ll_ship_reader *r, uint64_t page,
+                     unsigned char *out, size_t in, size_t n, struct lladd_error *err)
 {
     bool found;
     uint64_t frame = frame_of(d, page, &found);
-    int rc = found ? load_frame(d, frame, err) : 0;
+    int rc = found ? load_frame(d, r, frame, err) : 0;
     if (!found)
         memset(out, 0, n);
     else if (!rc)
-        memcpy(out, d->frame + (page - d->frame_entry.first) * d->m.info.page_size + in, n);
+        memcpy(out, r->frame + (page - r->frame_entry.first) * d->m.info.page_size + in, n);
     return rc;
 }
 
-static int read_laid(struct ship_device *d, uint64_t page, unsigned char *out, size_t in, size_t n,
-                     struct lladd_error *err)
+static int read_laid(struct ship_device *d, struct ll_ship_reader *r, uint64_t page,
+                     unsigned char *out, size_t in, size_t n, struct lladd_error *err)
 {
-    int rc = read_page(d, page, d->page, 0, d->m.info.page_size, err);
+    int rc = read_page(d, r, page, r->page, 0, d->m.info.page_size, err);
+    if (r->own)
+        lladd_mutex_lock(&d->mutex); /* the laid pages have one window */
     if (!rc)
-        rc = ll_ship_laid_page(&d->goal.laid, page, d->page, err);
+        rc = ll_ship_laid_page(&d->goal.laid, page, r->page, err);
+    if (r->own)
+        lladd_mutex_unlock(&d->mutex);
     if (!rc)
-        memcpy(out, d->page + in, n);
+        memcpy(out, r->page + in, n);
     return rc;
 }
 
-static int read_pages(struct ship_device *d, unsigned char *out, size_t len, uint64_t at,
-                      struct lladd_error *err)
+static int read_pages(struct ship_device *d, struct ll_ship_reader *r, unsigned char *out,
+                      size_t len, uint64_t at, struct lladd_error *err)
 {
     uint32_t size = d->m.info.page_size;
     int rc = 0;
     while (len && !rc) {
         uint64_t page = at / size;
         size_t in = (size_t)(at % size), n = size - in < len ? size - in : len;
-        rc = ll_ship_laid_has(&d->goal.laid, page) ? read_laid(d, page, out, in, n, err)
-                                                   : read_page(d, page, out, in, n, err);
+        rc = ll_ship_laid_has(&d->goal.laid, page) ? read_laid(d, r, page, out, in, n, err)
+                                                   : read_page(d, r, page, out, in, n, err);
         out += n;
         at += n;
         len -= n;
     }
     return rc;
+}
+
+/* ---- readers of threads --------------------------------------------------------------------- */
+
+static int reader_room(const struct ship_device *d, struct ll_ship_reader *r,
+                       struct lladd_error *err)
+{
+    r->window.mem = d->mem;
+    r->frame_number = UINT64_MAX;
+    r->frame = ll_ship_new(d->mem, (size_t)LL_SHIP_FRAME * d->m.info.page_size);
+    r->page = ll_ship_new(d->mem, d->m.info.page_size);
+    return r->frame && r->page ? 0 : ll_ship_no_memory(err);
+}
+
+static void reader_free(const struct ship_device *d, struct ll_ship_reader *r)
+{
+    ll_ship_buf_free(&r->window);
+    ll_ship_delete(d->mem, r->frame);
+    ll_ship_delete(d->mem, r->page);
+}
+
+int ll_ship_reader_open(struct lladd_device *dev, struct ll_ship_reader **out,
+                        struct lladd_error *err)
+{
+    const struct ship_device *d = device_of(dev);
+    struct ll_ship_reader *r = ll_ship_new(d->mem, sizeof *r);
+    if (!r)
+        return ll_ship_no_memory(err);
+    r->own = true;
+    int rc = reader_room(d, r, err);
+    if (rc)
+        ll_ship_reader_close(dev, r);
+    else
+        *out = r;
+    return rc;
+}
+
+void ll_ship_reader_close(struct lladd_device *dev, struct ll_ship_reader *r)
+{
+    if (!r)
+        return;
+    reader_free(device_of(dev), r);
+    ll_ship_delete(device_of(dev)->mem, r);
+}
+
+int ll_ship_reader_get(struct lladd_device *dev, struct ll_ship_reader *r, uint64_t at, void *out,
+                       size_t len, struct lladd_error *err)
+{
+    uint32_t size = device_of(dev)->m.info.page_size;
+    r->to = (at + len + size - 1) / size;
+    return read_pages(device_of(dev), r, out, len, at, err);
 }
 
 /* ---- the device ----------------------------------------------------------------------------- */
@@ -329,7 +411,7 @@ static int64_t ship_pread(struct lladd_device *dev, struct lladd_file *file, voi
     else if (f->kind == DWB)
         memset(buf, 0, len);
     else if (f->kind == PAGES)
-        rc = read_pages(d, buf, len, off, &err);
+        rc = read_pages(d, &d->reader, buf, len, off, &err);
     else
         rc = ll_ship_image_read(&d->log, f->segment, buf, len, off, &err);
     if (rc && !d->error.code)
@@ -490,9 +572,8 @@ static int open_parts(struct ship_device *d, const struct lladd_restore_options 
 {
     int rc = ll_ship_target(d->store, o, &d->m, &d->log, &d->goal, err);
     if (!rc) {
-        d->frame = ll_ship_new(d->mem, (size_t)LL_SHIP_FRAME * d->m.info.page_size);
-        d->page = ll_ship_new(d->mem, d->m.info.page_size);
-        rc = d->frame && d->page ? read_control(d, err) : ll_ship_no_memory(err);
+        rc = reader_room(d, &d->reader, err);
+        rc = rc ? rc : read_control(d, err);
     }
     return rc ? rc : read_index(d, err);
 }
@@ -515,8 +596,7 @@ int lladd_store_device(struct lladd_store *store, const struct lladd_restore_opt
     d->base.ops = &ship_ops;
     d->mem = mem;
     d->store = store;
-    d->index.mem = d->later.mem = d->window.mem = mem;
-    d->frame_number = UINT64_MAX;
+    d->index.mem = d->later.mem = mem;
     ll_ship_manifest_init(&d->m, mem);
     int rc = open_parts(d, &o, err);
     if (rc)
@@ -557,11 +637,9 @@ void lladd_store_device_close(struct lladd_device *dev)
     ll_ship_manifest_free(&d->m);
     ll_ship_buf_free(&d->index);
     ll_ship_buf_free(&d->later);
-    ll_ship_buf_free(&d->window);
+    reader_free(d, &d->reader);
     ll_ship_image_free(&d->log);
     ll_ship_goal_free(&d->goal);
-    ll_ship_delete(d->mem, d->frame);
-    ll_ship_delete(d->mem, d->page);
     lladd_mutex_destroy(&d->mutex);
     ll_ship_delete(d->mem, d);
 }

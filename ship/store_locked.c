@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A store that several threads may use. It runs one call at a time. An archive needs such a store:
- * one thread may fetch a damaged page from the store when another thread archives. The thread that
- * fetches may hold latches of pages and log credit. So it waits for at most one call of the store,
- * and never for a step of the archive. */
+/* A store that several threads may use. It runs one call at a time. The threads of a backup, a
+ * restore or a check need such a store. An archive needs one, too: one thread may fetch a damaged
+ * page from the store when another thread archives. The thread that fetches may hold latches of
+ * pages and log credit. So it waits for at most one call of the store, and never for a step of the
+ * archive. */
 #include "ship/ship_private.h"
 
 #include <lladd/sync.h>
@@ -106,4 +107,17 @@ int ll_ship_store_lock(struct lladd_store *inner, struct ll_ship_mem mem, struct
     l->inner = inner;
     *out = &l->base;
     return 0;
+}
+
+int ll_ship_store_share(struct lladd_store **store, unsigned threads, struct ll_ship_mem mem,
+                        struct lladd_store **made, struct lladd_error *err)
+{
+    bool locks = (*store)->ops == &locked_ops || (*store)->ops == &locked_ops_sizes;
+    *made = NULL;
+    if (threads <= 1 || locks)
+        return 0;
+    int rc = ll_ship_store_lock(*store, mem, made, err);
+    if (!rc)
+        *store = *made;
+    return rc;
 }

@@ -12,11 +12,11 @@
 
 static const char usage[] =
     "usage: lladd archive list [options] [--json] STORE\n"
-    "       lladd archive check [--base NAME] [--rate BYTES] [--memory BYTES] [--json]\n"
-    "                           [--ops FILE.so] STORE\n"
+    "       lladd archive check [--base NAME] [--rate BYTES] [--threads N] [--memory BYTES]\n"
+    "                           [--json] [--ops FILE.so] STORE\n"
     "       lladd archive expire [--keep N] [--keep-since TIME] [--dry-run] [--json] STORE\n"
     "       lladd archive roll [--base NAME] [--timeline N] [--label TEXT] [--rate BYTES]\n"
-    "                          [--memory BYTES] [--json] [--ops FILE.so] STORE\n"
+    "                          [--threads N] [--memory BYTES] [--json] [--ops FILE.so] STORE\n"
     "       lladd archive push [options] [--json] DIRECTORY STORE\n"
     "       lladd archive adopt [options] [--json] DIRECTORY STORE\n"
     "       lladd archive detach [--json] [--ops FILE.so] DIRECTORY\n"
@@ -55,6 +55,8 @@ static const char usage[] =
     "                   --keep-since, expire deletes only what neither of the two keeps\n"
     "  --dry-run        expire: deletes nothing\n"
     "  --rate BYTES     reads at most BYTES bytes a second\n"
+    "  --threads N      check: N threads check the objects of the backup; roll: N threads read\n"
+    "                   and compress pages (1)\n"
     "  --memory BYTES   limit of the memory for the restored database, as for \"lladd verify\"\n"
     "\n" TOOL_STORE_HELP "\n"
     "Exit status: 0; 1 if the log has gaps, or the log or the store is damaged, or the database\n"
@@ -67,6 +69,7 @@ static const struct option options[] = {TOOL_COMMON, TOOL_STORE, {NULL, 0, NULL,
 static const struct option check_options[] = {TOOL_COMMON,
                                               TOOL_STORE,
                                               TOOL_BOUNDED,
+                                              TOOL_THREADS,
                                               {"base", required_argument, NULL, TOOL_BASE},
                                               {"rate", required_argument, NULL, RATE},
                                               {NULL, 0, NULL, 0}};
@@ -81,6 +84,7 @@ static const struct option expire_options[] = {TOOL_COMMON,
 static const struct option roll_options[] = {TOOL_COMMON,
                                              TOOL_STORE,
                                              TOOL_BOUNDED,
+                                             TOOL_THREADS,
                                              {"base", required_argument, NULL, TOOL_BASE},
                                              {"timeline", required_argument, NULL, TOOL_TIMELINE},
                                              {"label", required_argument, NULL, LABEL},

@@ -94,6 +94,7 @@ static int check(struct job *j, uint64_t rate)
     set_memory(t);
     o.base = t->target.base;
     o.bytes_per_second = rate;
+    o.threads = (uint32_t)t->threads;
     o.finding = tell;
     o.progress = show;
     o.opened = look;
@@ -140,6 +141,7 @@ int tool_archive_roll(struct tool *t, uint64_t rate, const char *label)
     o.timeline = t->target.to.timeline;
     o.label = label;
     o.bytes_per_second = rate;
+    o.threads = (uint32_t)t->threads;
     o.progress = show;
     o.progress_ctx = &j;
     o.database = &t->options;

@@ -17,6 +17,7 @@ static const char backup_usage[] =
     "\n"
     "  --label TEXT     a line of text for \"lladd restore --list\"\n"
     "  --rate BYTES     reads at most BYTES bytes a second\n"
+    "  --threads N      N threads read and compress pages (1)\n"
     "\n" TOOL_STORE_HELP "\n"
     "Exit status: 0; 1 if pages in use are damaged (the backup is made all the same); 2 if no\n"
     "backup was made.\n";
@@ -45,6 +46,7 @@ static const char restore_usage[] =
     "                   one. A store does not show that its newest objects are missing\n"
     "  --list           lists the complete backups, oldest first\n"
     "  --rate BYTES     writes at most BYTES bytes a second\n"
+    "  --threads N      N threads decompress and write pages (1)\n"
     "  --page N         restores one page of the database in DIRECTORY, which no process may\n"
     "                   have open: recovers the database, and rebuilds page N, with its newest\n"
     "                   change, from the log and the archive, even if the page looks whole.\n"
@@ -58,12 +60,14 @@ enum { LABEL = TOOL_OWN, RATE, LIST, PAGE, OUT };
 
 static const struct option backup_options[] = {TOOL_COMMON,
                                                TOOL_STORE,
+                                               TOOL_THREADS,
                                                {"label", required_argument, NULL, LABEL},
                                                {"rate", required_argument, NULL, RATE},
                                                {NULL, 0, NULL, 0}};
 static const struct option restore_options[] = {TOOL_COMMON,
                                                 TOOL_STORE,
                                                 TOOL_TARGET,
+                                                TOOL_THREADS,
                                                 {"list", no_argument, NULL, LIST},
                                                 {"rate", required_argument, NULL, RATE},
                                                 {"page", required_argument, NULL, PAGE},
@@ -138,6 +142,7 @@ static int backup(struct tool *t, const struct wanted *w, const char *url)
     if (!rc) {
         o.label = w->label;
         o.bytes_per_second = w->rate;
+        o.threads = (uint32_t)t->threads;
         o.progress = show;
         o.progress_ctx = t;
         rc = lladd_backup(db, store, &o, &info, &err);
@@ -215,6 +220,7 @@ static int restore(struct tool *t, const struct wanted *w, struct lladd_store *s
         return rc;
     }
     o.bytes_per_second = w->rate;
+    o.threads = (uint32_t)t->threads;
     o.progress = show;
     o.progress_ctx = t;
     o.in_doubt = tool_see_doubt;

@@ -157,8 +157,10 @@ static int set_aside_ids(int argc, char **argv)
     return n;
 }
 
-static bool take_memory(struct tool *t, const char *value)
+static bool take_bound(struct tool *t, int option, const char *value)
 {
+    if (option == TOOL_THREADS_OPTION)
+        return tool_number_in("--threads", value, 1, 256, &t->threads);
     if (!tool_number("--memory", value, &t->memory))
         return false;
     if (t->memory >= TOOL_MEMORY_LEAST)
@@ -172,6 +174,7 @@ int tool_parse(struct tool *t, int argc, char **argv, const struct option *optio
 {
     t->options = (struct lladd_options)LLADD_OPTIONS_INIT;
     t->memory = TOOL_MEMORY;
+    t->threads = 1;
     t->s3 = (struct lladd_s3_options)LLADD_S3_OPTIONS_INIT;
     t->target.to = (struct lladd_restore_target)LLADD_RESTORE_TARGET_INIT;
     t->progress.on = isatty(STDERR_FILENO) == 1;
@@ -193,8 +196,8 @@ int tool_parse(struct tool *t, int argc, char **argv, const struct option *optio
         }
         if (o == TOOL_JSON)
             t->json = true;
-        else if (o == TOOL_MEMORY_OPTION) {
-            if (!take_memory(t, optarg)) {
+        else if (o == TOOL_MEMORY_OPTION || o == TOOL_THREADS_OPTION) {
+            if (!take_bound(t, o, optarg)) {
                 *exit_code = usage_error(t);
                 return 1;
             }

@@ -45,6 +45,7 @@ struct tool {
                                    * plug-in */
     struct tool_progress progress;
     uint64_t memory;              /* memory limit in bytes: --memory, or TOOL_MEMORY */
+    uint64_t threads;             /* --threads, or 1 */
     int argc;                     /* arguments after the directory */
     char **argv;
     int more; /* number of further arguments allowed; set before tool_parse */
@@ -65,6 +66,7 @@ enum {
     TOOL_OPS,
     TOOL_HELP,
     TOOL_MEMORY_OPTION,
+    TOOL_THREADS_OPTION,
     TOOL_FROM,
     TOOL_TO,
     TOOL_TIMELINE,
@@ -80,6 +82,8 @@ enum {
 #define TOOL_BOUNDED {"memory", required_argument, NULL, TOOL_MEMORY_OPTION}
 #define TOOL_MEMORY (256ull << 20)
 #define TOOL_MEMORY_LEAST (64ull << 20)
+/* The option --threads, for verbs that copy or check pages. */
+#define TOOL_THREADS {"threads", required_argument, NULL, TOOL_THREADS_OPTION}
 #define TOOL_COMMON \
     {"json", no_argument, NULL, TOOL_JSON}, {"ops", required_argument, NULL, TOOL_OPS}, \
     { \

@@ -100,6 +100,17 @@ class Backups(unittest.TestCase):
         self.good("restore", "--to", "end", self.store, self.path("copy"))
         self.check("copy")
 
+    def test_threads(self):
+        made = json.loads(self.good("backup", "--json", "--threads", "3", self.db, self.store))
+        self.good("restore", "--threads", "4", self.store, self.path("copy"))
+        self.check("copy")
+        said = json.loads(self.good("archive", "check", "--json", "--threads", "4", self.store))
+        self.assertEqual([said["backup"], said["damage"]], [made["name"], 0])
+        self.good("archive", "roll", "--threads", "2", self.store)
+        for wrong in ("0", "257", "two"):
+            said = self.good("backup", "--threads", wrong, self.db, self.store, code=2)
+            self.assertIn("--threads", said)
+
     def test_a_backup_has_the_journal(self):
         """A journal that was never cut needs all log, from LSN 0 on."""
         self.good("dtable", "create", self.db, "rows")
