@@ -299,6 +299,26 @@ int lladd_inspect_page_read(struct lladd_inspect *v, lladd_pageno page,
     return rc ? rc : describe(v, page, &why, out, err);
 }
 
+int lladd_inspect_page_use(struct lladd_inspect *v, lladd_pageno page, enum lladd_page_use *out,
+                           bool *known, struct lladd_error *err)
+{
+    if (!v || !out || !known)
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "view or result is NULL");
+    if (!v->page)
+        return ll_fail(err, LLADD_BAD_STATE,
+                       "the view is invalid: an earlier call could not read it again");
+    if (page.v >= v->info.pages)
+        return ll_fail(err, LLADD_OUT_OF_RANGE, "page %llu is beyond the end of the file",
+                       (unsigned long long)page.v);
+    int rc = ll_inspect_use(v, page, out, known, err);
+    for (int i = 1; !rc && !*known && v->info.in_use == 1 && i < LOOKS; i++) {
+        rc = ll_inspect_again(v, err);
+        if (!rc)
+            rc = ll_inspect_use(v, page, out, known, err);
+    }
+    return rc;
+}
+
 bool lladd_inspect_describe_page(struct lladd_inspect *v, const struct lladd_inspect_page *p,
                                  struct lladd_sink *sink)
 {

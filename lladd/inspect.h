@@ -228,6 +228,11 @@ struct lladd_inspect_page {
  *  before it reports a page as damaged. */
 LLADD_API int lladd_inspect_page_read(struct lladd_inspect *, lladd_pageno,
                                       struct lladd_inspect_page *out, struct lladd_error *);
+/** Gets the use of a page as lladd_inspect_page_read does, but does not read the page itself.
+ *  *known is false if the allocation bitmap cannot be read. For a database in use the call may take
+ *  the view again before it says so. Errors are those of lladd_inspect_page_read. */
+LLADD_API int lladd_inspect_page_use(struct lladd_inspect *, lladd_pageno,
+                                     enum lladd_page_use *out, bool *known, struct lladd_error *);
 /** Writes the text of the page type's `describe` callback; false if the type has no such callback,
  *  or the page is damaged. */
 LLADD_API bool lladd_inspect_describe_page(struct lladd_inspect *,
