@@ -311,6 +311,20 @@ LLADD_API uint64_t lladd_dtable_source_blocks(const struct lladd_dtable_source *
 LLADD_API int lladd_dtable_block(struct lladd_dtable_pin *, int which,
                                  const struct lladd_dtable_source *, uint64_t block,
                                  const unsigned char **out, uint32_t *len, struct lladd_error *);
+/** Sets a function that checks the blocks of a stream. From then on it is called each time a block
+ *  has been loaded into memory, after the checksums were verified and before a caller sees the
+ *  block. After 0, callers may rely on what was checked. Call it in `open`. The function may read
+ *  blocks of other streams of the same layer, with a pin of its own; those streams must not have a
+ *  function that reads this stream. Any thread may be in the function. */
+LLADD_API void lladd_dtable_source_check(const struct lladd_dtable *,
+                                         const struct lladd_dtable_source *,
+                                         int (*check)(const struct lladd_dtable *, uint64_t block,
+                                                      const unsigned char *bytes, uint32_t len,
+                                                      struct lladd_error *));
+/** Returns true if the pin holds a block of the stream with this `which`; *block gets the block's
+ *  number. So a class can find out whether the block that it needs is at hand. */
+LLADD_API bool lladd_dtable_held(const struct lladd_dtable_pin *, int which,
+                                 const struct lladd_dtable_source *, uint64_t *block);
 /** Pins bytes [at, at + len) of the stream in memory; copies them only if they cross the end of a
  *  block. LLADD_CORRUPT_RUN if the stream is shorter. */
 LLADD_API int lladd_dtable_read(struct lladd_dtable_pin *, int which,
@@ -375,6 +389,10 @@ LLADD_API void *lladd_dtable_keep(struct lladd_dtable *, size_t size);
  *  It is never the memory that the previous call for the pin returned, so a value can be computed
  *  from the previous value. NULL: out of memory. */
 LLADD_API void *lladd_dtable_room(struct lladd_db *, struct lladd_dtable_pin *, size_t len);
+/** Returns memory for a key that a class assembles. It lives until the next call for the pin, or
+ *  until lladd_dtable_read with 0 for `which`, or until the pin is released. NULL: out of
+ *  memory. */
+LLADD_API void *lladd_dtable_key_room(struct lladd_db *, struct lladd_dtable_pin *, size_t len);
 /** Reports that stored bytes are invalid: returns LLADD_CORRUPT_RUN, with a message that names the
  *  run and the layer. */
 LLADD_API int lladd_dtable_corrupt(const struct lladd_dtable *, struct lladd_error *,

@@ -14,9 +14,9 @@
  *            classes keep. A thread that is about to read a block adds the block's size to `used`,
  *            and then evicts blocks until `used` is within the limit (`fits`). If too few blocks
  *            can be evicted, the read fails with LLADD_NO_FRAME.
- *   CACHE-3  Every block handed out was verified when it was read: the checksum of each page, and
- *            the checksum of the block. The block's checksum covers the run, the stream and the
- *            block number; for a compressed block see pack.c.
+ *   CACHE-3  Every block handed out was verified when it was read: the checksum of each page, the
+ *            checksum of the block, and by the class, if it asked for that. The block's checksum
+ *            covers the run, the stream and the block number; for a compressed block see pack.c.
  *
  * Eviction is a clock over all blocks of all open runs, under the mutex. A hit sets USED; the clock
  * spares such a block once. No thread does I/O while it holds the mutex. */
@@ -256,12 +256,15 @@ static int load(const struct lladd_dtable_source *s, struct ll_dtable_slot *slot
         rc = ll_dtable__no_memory(err);
     if (!rc)
         rc = ll_dtable__read_block(s, block, buffer, &slot->len, err);
+    if (!rc) {
+        memset(buffer + slot->len, 0, (size_t)bytes - slot->len);
+        rc = s->check ? s->check(s->checker, block, buffer, slot->len, err) : 0;
+    }
     if (rc) {
         lladd_mem_free(d->db, buffer);
         lladd_atomic_sub64(&d->cache.used, bytes);
         return rc;
     }
-    memset(buffer + slot->len, 0, (size_t)bytes - slot->len);
     slot->bytes = buffer;
     lladd_atomic_add64(&d->cache.reads, 1);
     return 0;
@@ -382,6 +385,21 @@ int lladd_dtable_read(struct lladd_dtable_pin *pin, int which, const struct llad
     if (!rc)
         *out += from;
     return rc;
+}
+
+bool lladd_dtable_held(const struct lladd_dtable_pin *pin, int which,
+                       const struct lladd_dtable_source *s, uint64_t *block)
+{
+    uintptr_t slot = (uintptr_t)pin->held_[which], first = (uintptr_t)s->slots;
+    if (slot < first || slot - first >= s->n_blocks * sizeof *s->slots)
+        return false;
+    *block = (slot - first) / sizeof *s->slots;
+    return true;
+}
+
+void *lladd_dtable_key_room(struct lladd_db *db, struct lladd_dtable_pin *pin, size_t len)
+{
+    return room(db, pin, 2, len);
 }
 
 void *lladd_dtable_room(struct lladd_db *db, struct lladd_dtable_pin *pin, size_t len)

@@ -142,10 +142,14 @@ struct lladd_dtable_source {
         uint32_t len, crc;
     } *map; /* one per block, if compressed */
     struct ll_dtable_slot *slots; /* one per block */
+    /* Checks a block that was loaded (lladd_dtable_source_check); NULL: nothing to check. */
+    int (*check)(const struct lladd_dtable *, uint64_t block, const unsigned char *bytes,
+                 uint32_t len, struct lladd_error *);
+    const struct lladd_dtable *checker;
 };
 
 struct ll_dtable_cache {
-    struct lladd_mutex mutex; /* protects the hand, runs, classes and comparators */
+    struct lladd_mutex mutex; /* protects the hand, runs, classes, comparators and codecs */
     uint64_t limit, used;     /* atomic */
     uint64_t fixed; /* atomic; the part of `used` that eviction cannot free: memory of open runs */
     uint64_t reads, evictions; /* atomic */

@@ -75,6 +75,15 @@ int lladd_dtable_source_open(const struct lladd_dtable *t, const char *name,
     return lladd_dtable_corrupt(t, err, "a stream is missing");
 }
 
+void lladd_dtable_source_check(const struct lladd_dtable *t, const struct lladd_dtable_source *s,
+                               int (*check)(const struct lladd_dtable *, uint64_t,
+                                            const unsigned char *, uint32_t, struct lladd_error *))
+{
+    struct lladd_dtable_source *own = &t->run_->sources[s->number];
+    own->check = check;
+    own->checker = t;
+}
+
 uint64_t lladd_dtable_source_size(const struct lladd_dtable_source *s)
 {
     return s->size;
