@@ -13,8 +13,10 @@
  *   cursor.c        cursors, for any class
  *   row.c, columns.c       packed rows, and reading some columns of a row
  *   memory.c, overlay.c    tables that are not runs
+ *   codecs.c        the codecs of multicolumn_dtable, by name
  *   ../class/       the classes, which include no header of this folder
  *   ../pack/        the classes that compress values
+ *   ../multicolumn/ pages of compressed columns
  *
  * dTables have no log records and no recovery code of their own. A run's contents are not logged:
  * the builder writes them directly to extents that the transaction allocates (lladd/pages.h); a
@@ -65,7 +67,7 @@ int ll_dtable__append(struct ll_dtable_bytes *b, const void *bytes, size_t n)
 
 /* ---- registries ------------------------------------------------------------------------------ */
 
-static bool good_name(const char *name)
+bool ll_dtable__good_name(const char *name)
 {
     size_t len = name ? strlen(name) : 0;
     return len > 0 && len <= 63 && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_.-") == len;
@@ -125,7 +127,7 @@ int lladd_dtable_comparator_add(struct lladd_db *db, const struct lladd_dtable_c
 {
     struct ll_dtables *d = ll_dtables_of(db);
     TRY(lladd_check_process(db, err));
-    if (c->struct_size != sizeof *c || !good_name(c->name) || !c->compare)
+    if (c->struct_size != sizeof *c || !ll_dtable__good_name(c->name) || !c->compare)
         return lladd_error_set(err, LLADD_BAD_REGISTRATION,
                                "a comparator needs struct_size, a valid name, and compare");
     lladd_mutex_lock(&d->cache.mutex);
@@ -158,7 +160,7 @@ int lladd_dtable_order_of(struct lladd_db *db, enum lladd_dtable_type type, cons
 
 static const char *incomplete(const struct lladd_dtable_class *c)
 {
-    if (c->struct_size != sizeof *c || !good_name(c->name) || c->version == 0)
+    if (c->struct_size != sizeof *c || !ll_dtable__good_name(c->name) || c->version == 0)
         return "struct_size, name or version is missing or invalid";
     if (c->builder_size && c->builder_size < sizeof(struct lladd_dtable_builder))
         return "builder_size is too small";
@@ -215,6 +217,7 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
     lladd_mutex_destroy(&d->cache.mutex);
     lladd_mem_free(db, d->classes);
     lladd_mem_free(db, d->comparators);
+    lladd_mem_free(db, d->codecs);
     lladd_mem_free(db, d);
 }
 

@@ -6,6 +6,7 @@
 #include "operations/shared/try.h"
 
 #include <lladd/bytes.h>
+#include <lladd/column_codec.h>
 #include <lladd/dtable_class.h>
 #include <lladd/dtable_row.h>
 #include <lladd/extension.h>
@@ -225,6 +226,8 @@ struct ll_dtables {
     size_t n_classes, cap_classes;
     const struct lladd_dtable_comparator **comparators;
     size_t n_comparators, cap_comparators;
+    const struct lladd_codec **codecs;
+    size_t n_codecs, cap_codecs;
 };
 extern const struct lladd_extension ll_dtable__extension;
 extern const struct lladd_page_type ll_dtable__page;
@@ -238,6 +241,8 @@ static inline struct ll_dtables *ll_dtables_of(struct lladd_db *db)
 }
 const struct lladd_dtable_class *ll_dtable__class(struct ll_dtables *, const char *name,
                                                   size_t len);
+/* Does the name have 1 to 63 characters of [a-z0-9_.-]? */
+bool ll_dtable__good_name(const char *name);
 /* Finds a registered comparator. A NULL or empty name sets *out to NULL. */
 int ll_dtable__comparator(struct ll_dtables *, const char *name,
                           const struct lladd_dtable_comparator **out, struct lladd_error *);
