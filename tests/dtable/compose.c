@@ -16,6 +16,10 @@ static const char *const leaves[] = {
     "empty_dtable",
     "auto_dtable",
     "auto_dtable|\"encodings\" words [ \"numbers\" ]",
+    "multicolumn_dtable",
+    "multicolumn_dtable|\"columns\" words [ \"u8\" \"i32\" ]",
+    "multicolumn_dtable|\"columns\" words [ \"i32\" \"text12\" \"u8\" \"u32\" ] "
+    "\"rows\" bool true",
 };
 /* In a template, $ stands for a composition with one layer less, and @ for a leaf. The name of the
  * parameter follows the sign; in a list of layers no name follows. */
@@ -23,6 +27,7 @@ static const char *const layers[] = {
     "exception_dtable|$base @alt \"reject_value\" string \"_____\"",
     "exception_dtable|$base @alt \"reject_value\" blob ff000000",
     "exception_dtable|$base @alt \"reject_value\" string \"_\"",
+    "exception_dtable|$base @alt \"reject_value\" blob 010000",
     "smallint_dtable|$base \"bytes\" int 1",
     "smallint_dtable|$base \"bytes\" int 3",
     "btree_dtable|$base",

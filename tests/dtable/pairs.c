@@ -34,7 +34,9 @@ struct shape shape_of(enum lladd_dtable_type type, unsigned kind)
 struct shape shape_for(const struct composition *c, enum lladd_dtable_type type, unsigned kind)
 {
     struct shape s = shape_of(type, kind);
-    s.packed = s.packed || compose_has(c, "column_dtable");
+    char text[COMPOSE_MAX];
+    compose_text(c, text);
+    s.packed = s.packed || compose_has(c, "column_dtable") || strstr(text, "\"rows\" bool true");
     return s;
 }
 

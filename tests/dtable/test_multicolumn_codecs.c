@@ -308,7 +308,8 @@ START_TEST(changed_segments)
                 unsigned char *p = i < s.s.len ? s.segment + i : s.exceptions + (i - s.s.len);
                 for (unsigned turn = 0; turn < 3; turn++) {
                     unsigned char was = *p;
-                    *p = turn == 0 ? (unsigned char)~was : turn == 1 ? 0xff : (unsigned char)draw();
+                    uint64_t now = turn == 0 ? ~(uint64_t)was : turn == 1 ? UINT64_MAX : draw();
+                    *p = (unsigned char)now;
                     bool good = c->check(&s.s);
                     refused += !good;
                     accepted += good;

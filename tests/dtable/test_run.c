@@ -22,7 +22,11 @@ static const char compressed[] =
     "class(dt) exception_dtable config [ \"base\" class(dt) compress_dtable \"base_config\" config "
     "[ \"base\" class(dt) array_dtable ] \"alt\" class(dt) compress_dtable \"alt_config\" config [ "
     "\"base\" class(dt) linear_dtable ] \"reject_value\" string \"_____\" ]";
-static const char *const either[] = {two_layers, compressed};
+static const char columns[] =
+    "class(dt) exception_dtable config [ \"base\" class(dt) multicolumn_dtable \"base_config\" "
+    "config [ \"columns\" words [ \"u8\" \"u32\" ] ] \"alt\" class(dt) linear_dtable "
+    "\"reject_value\" string \"_____\" ]";
+static const char *const either[] = {two_layers, compressed, columns};
 static const struct shape plain = {LLADD_DTABLE_U32, 400, 10, 3, 6, false};
 
 static void setup(void)
@@ -418,6 +422,9 @@ static const char *const lives[] = {
     ("class(dt) compress_dtable config [ \"base\" class(dt) bloom_dtable \"base_config\" config [ "
      "\"base\" class(dt) linear_dtable ] ]"),
     "class(dt) auto_dtable",
+    "class(dt) exception_dtable config [ \"base\" class(dt) multicolumn_dtable \"base_config\" "
+    "config [ \"columns\" words [ \"u16\" ] ] \"alt\" class(dt) linear_dtable \"reject_value\" "
+    "string \"??\" ]",
 };
 
 /* Builds, opens, scans and queries a run, and returns the first error. If the run cannot be built,

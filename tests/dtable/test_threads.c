@@ -138,6 +138,9 @@ static const char *const configs[] = {
     "config [ \"base\" class(dt) btree_dtable \"base_config\" config [ \"base\" class(dt) "
     "fixed_dtable \"base_config\" config [ \"value_size\" int 4 ] ] \"alt\" class(dt) "
     "linear_dtable \"reject_value\" string \"____\" ] ]",
+    "class(dt) exception_dtable config [ \"base\" class(dt) multicolumn_dtable \"base_config\" "
+    "config [ \"columns\" words [ \"u16\" \"i16\" ] \"codecs\" words [ \"nop\" ] ] \"alt\" "
+    "class(dt) linear_dtable \"reject_value\" string \"____\" ]",
 };
 
 START_TEST(threads)

@@ -38,6 +38,7 @@ static const char *const kinds[] = {
     "linear_dtable ]",
     "class(dt) keydiv_dtable config [ \"divider\" int 55 \"below\" class(dt) array_dtable "
     "\"from\" class(dt) linear_dtable ]",
+    "class(dt) multicolumn_dtable config [ \"columns\" words [ \"u8\" ] ]",
     EXCEPTION,
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0], ROWS = 9 };

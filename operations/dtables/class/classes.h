@@ -26,7 +26,8 @@
     X(exist) \
     X(ranges) \
     X(keydiv) \
-    X(column)
+    X(column) \
+    X(multicolumn)
 
 #define LL_DTABLE_CLASS(name) extern const struct lladd_dtable_class ll_dtable_class_##name;
 LL_DTABLE_CLASSES(LL_DTABLE_CLASS)
