@@ -23,6 +23,7 @@ static const char usage[] =
     "       lladd dtable maintain [options] DIRECTORY TABLE\n"
     "       lladd dtable alter    [options] DIRECTORY TABLE\n"
     "       lladd dtable stat     [options] DIRECTORY [TABLE]\n"
+    "       lladd dtable page     [options] DIRECTORY TABLE N\n"
     "       lladd dtable get|scan|stat [options] --from STORE [--to TARGET] ...\n"
     "       lladd dtable config-check [options] FILE\n"
     "\n"
@@ -40,6 +41,9 @@ static const char usage[] =
     "                if that is due\n"
     "  alter         changes the options given, and no others, for runs made from then on\n"
     "  stat          shows what a table consists of\n"
+    "  page          shows page N of a table that is stored in pages of columns\n"
+    "                (multicolumn_dtable), column by column. Pages are counted from 0, over all\n"
+    "                runs in the order in which stat shows them\n"
     "  config-check  checks whether create would accept a configuration, and prints it with all\n"
     "                defaults\n"
     "\n"
@@ -773,6 +777,7 @@ static const struct verb {
              {"maintain", "dtable maintain", 1, 0, ALTER, maintain, true},
              {"alter", "dtable alter", 1, 0, ALTER, alter_table, true},
              {"stat", "dtable stat", 0, 1, LOOK, stat_all, true},
+             {"page", "dtable page", 2, 0, LOOK, tabling_page, false},
              {"config-check", "dtable config-check", 0, 0, ALONE, config_check, true}};
 
 static int run(struct tabling *d, const struct verb *v)
@@ -844,7 +849,7 @@ static const struct verb *verb_of(const char *what, int argc, char **argv)
 
 int tool_dtable(int argc, char **argv)
 {
-    static const char which[] = "create, put, get, del, scan, maintain, alter, stat or "
+    static const char which[] = "create, put, get, del, scan, maintain, alter, stat, page or "
                                 "config-check";
     struct tool t = {.verb = "dtable", .usage = usage};
     struct tabling d = {.t = &t, .err = LLADD_ERROR_INIT};

@@ -98,10 +98,18 @@ void tabling_write_columns(const struct tabling *, const struct lladd_dtable_key
 /* Prints the rows in the range of keys on the command line. */
 int tabling_scan(struct tabling *);
 
+/* ---- dtable_page.c --------------------------------------------------------------------------- */
+
+/* Prints a page of columns of the open table; the command line has its number. */
+int tabling_page(struct tabling *);
+
 /* ---- dtable_stat.c --------------------------------------------------------------------------- */
 
 /* Prints the parts and sizes of an open table. Returns a code of the library. */
 int tabling_stat(struct tabling *, const char *name);
+/* Reads the table's statistics and its runs, the newest first. The caller frees *runs; NULL: there
+ * are no runs. Returns a code of the library. */
+int tabling_runs(struct tabling *, struct lladd_managed_stats *, struct lladd_managed_run **runs);
 /* These functions print the parts and sizes as a graph for Graphviz. Call `begin` once, then the
  * second function for each table, then `end` once. */
 void tabling_graph_begin(void);

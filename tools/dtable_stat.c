@@ -14,19 +14,29 @@ struct stats {
     size_t n;
 };
 
+int tabling_runs(struct tabling *d, struct lladd_managed_stats *s, struct lladd_managed_run **runs)
+{
+    *s = (struct lladd_managed_stats){.struct_size = sizeof *s};
+    *runs = NULL;
+    int rc = lladd_managed_stats_get(d->table, s, NULL, 0, &d->err);
+    if (rc || !s->runs)
+        return rc;
+    size_t n = (size_t)s->runs;
+    *runs = calloc(n, sizeof **runs);
+    if (!*runs)
+        return lladd_error_set(&d->err, LLADD_NO_MEMORY, "out of memory");
+    rc = lladd_managed_stats_get(d->table, s, *runs, n, &d->err);
+    if (rc) {
+        free(*runs);
+        *runs = NULL;
+    }
+    return rc;
+}
+
 static int take(struct tabling *d, struct stats *out)
 {
-    *out = (struct stats){.s = {.struct_size = sizeof out->s}};
-    int rc = lladd_managed_stats_get(d->table, &out->s, NULL, 0, &d->err);
-    if (rc || !out->s.runs)
-        return rc;
-    out->n = (size_t)out->s.runs;
-    out->runs = calloc(out->n, sizeof *out->runs);
-    if (!out->runs)
-        return lladd_error_set(&d->err, LLADD_NO_MEMORY, "out of memory");
-    rc = lladd_managed_stats_get(d->table, &out->s, out->runs, out->n, &d->err);
-    if (rc)
-        free(out->runs);
+    int rc = tabling_runs(d, &out->s, &out->runs);
+    out->n = out->runs ? (size_t)out->s.runs : 0;
     return rc;
 }
 

@@ -276,6 +276,57 @@ class Tables(unittest.TestCase):
         self.assertIn("columns name, city, born", self.good("stat", self.db))
         self.assertIn("columns name, city, born", self.good("stat", "--graph", self.db))
 
+    def test_pages(self):
+        """page shows the pages of columns of all runs, column by column."""
+        config = self.file('class(dt) exception_dtable config [ "base" class(dt) '
+                           'multicolumn_dtable "base_config" config [ "rows" bool true "columns" '
+                           'words [ "text12" "u16" ] ] "alt" class(dt) linear_dtable '
+                           '"reject_value" blob 010000 ]')
+        self.good("create", "--key", "u32", "--columns", "name,city", "--config", config, self.db,
+                  "people")
+        self.assertIn('"people" has no page 0 of columns; it has 0',
+                      self.bad("page", self.db, "people", 0))
+        rows = "".join(f"{key},{'ab' if key % 3 else 'b'},{key % 7 + 10}\n"
+                       for key in range(1, 3001))
+        self.good("put", "--csv", self.db, "people", text="key,name,city\n" + rows)
+        self.good("put", self.db, "people", 3001, "name=cc")
+        self.good("maintain", self.db, "people")
+        self.good("put", self.db, "people", 4000, "name=too long a text for the column")
+        self.good("put", self.db, "people", 4001, "city=xy")
+        self.good("maintain", self.db, "people")
+        before = tree(self.db)
+        seen, newest = 0, None
+        for number in range(100):
+            done = json.loads(self.good("page", "--json", self.db, "people", number))
+            newest = newest if newest is not None else done["run"]
+            names = [column["name"] for column in done["columns"]]
+            self.assertEqual(names, ["key 0", "name", "city"])
+            self.assertEqual([column["type"] for column in done["columns"]],
+                             ["u64", "text12", "u16"])
+            self.assertEqual(int(done["columns"][0]["smallest"]), 4000 if number == 0 else seen + 1)
+            if number:
+                self.assertEqual(done["first"], seen)
+                seen += done["rows"]
+            else:
+                self.assertEqual((done["rows"], done["page"], done["pages"]), (2, 0, 1))
+            self.assertLessEqual(done["used"], done["bytes"])
+            if seen == 3001:
+                break
+        self.assertEqual(seen, 3001)
+        self.assertGreater(newest, done["run"])
+        self.assertEqual(done["columns"][2]["absent"], 1)
+        text = self.good("page", self.db, "people", 0)
+        self.assertRegex(text, r"^run \d+, page 0 of 1: 2 rows from place 0, 0 tombstones\n")
+        self.assertRegex(text, r"\n  key 0 +u64 +\w+ +\d+ +0 +0 +4000 +4001\n")
+        self.assertRegex(text, r"\n  city +u16 +\w+ +\d+ +0 +1 ")
+        self.assertIn("has no page 77", self.bad("page", self.db, "people", 77))
+        self.assertIn("is not the number of a page", self.bad("page", self.db, "people", "x"))
+        self.assertEqual(self.good("get", self.db, "people", 4000),
+                         '4000 name="too long a text for the column"\n')
+        self.assertEqual(self.good("get", "--columns", "city", self.db, "people", 8), "11\n")
+        self.assertEqual(tree(self.db), before)
+        self.verify()
+
     def test_columns_csv(self):
         """Puts random rows into a column store, with several digests, and compares the store with a
         dictionary."""
