@@ -5,6 +5,9 @@
  * abandoned before it is finished. Transactions commit, roll back and stay open. A cell is a sorted
  * run: its text is the values of its rows, concatenated. A value has eight bytes. Only the last
  * value may be shorter. Then the run's exception_dtable stores this value as an exception.
+ *
+ * dtable.multicolumn does the same with runs of a multicolumn_dtable, so that pages of columns and
+ * their nodes are torn and lost.
  */
 #include "sim/subjects/cells.h"
 
@@ -20,14 +23,21 @@ static const char config[] =
     "\"base\" class(dt) array_dtable \"base_config\" config [ \"value_size\" int 8 ] "
     "\"alt\" class(dt) linear_dtable \"reject_value\" string \"________\" ] ]";
 
+/* Only "nop", so that a run has several pages although its values are alike. */
+static const char columns[] =
+    "class(dt) bloom_dtable config [ \"base\" class(dt) exception_dtable \"base_config\" config [ "
+    "\"base\" class(dt) multicolumn_dtable \"base_config\" config [ \"key\" words [ \"12\" \"20\" "
+    "] \"columns\" words [ \"u32\" \"u16\" \"i16\" ] \"codecs\" words [ \"nop\" ] ] "
+    "\"alt\" class(dt) linear_dtable \"reject_value\" string \"________\" ] ]";
+
 /* Begins a sorted run and adds its rows. */
-static int add_rows(struct lladd_txn *txn, unsigned cell, char letter, size_t len,
-                    struct lladd_dtable_run_builder **run)
+static int add_rows(const struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, char letter,
+                    size_t len, struct lladd_dtable_run_builder **run)
 {
     struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
     unsigned char bytes[LONGEST];
     o.type = LLADD_DTABLE_U32;
-    o.text = config;
+    o.text = w->ctx;
     o.block_bytes = lladd_page_size(lladd_txn_db(txn));
     ll_sim_fill(bytes, cell, letter, len);
     TRY(lladd_dtable_run_begin(txn, &o, run));
@@ -52,7 +62,7 @@ static int make(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, cha
     char name[LLADD_ROOT_NAME_MAX + 1];
     struct lladd_dtable_run_builder *run;
     lladd_pageno root;
-    TRY(add_rows(txn, cell, letter, len, &run));
+    TRY(add_rows(w, txn, cell, letter, len, &run));
     int rc = lladd_dtable_run_finish(run, &root);
     if (rc) {
         struct lladd_error why = *lladd_txn_error(txn);
@@ -79,9 +89,8 @@ static int drop(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell)
 
 static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
-    struct ll_sim_work w = {.db = db, .err = err};
+    struct ll_sim_work w = {.db = db, .err = err, .ctx = ctx};
     struct lladd_txn *txn;
-    (void)ctx;
     TRY(lladd_begin(db, NULL, &txn, err));
     int rc = make(&w, txn, 0, 'a', 100);
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
@@ -108,8 +117,7 @@ static int replaces(struct ll_sim_work *w, struct lladd_txn *txn)
 static int gives_up(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     struct lladd_dtable_run_builder *run;
-    (void)w;
-    TRY(add_rows(txn, 3, 'x', 8500, &run));
+    TRY(add_rows(w, txn, 3, 'x', 8500, &run));
     TRY(lladd_dtable_run_discard(run));
     return lladd_sim_commit(w->sim, txn);
 }
@@ -131,8 +139,7 @@ static int frees_and_builds(struct ll_sim_work *w, struct lladd_txn *txn)
 
 static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
 {
-    struct ll_sim_work w = {.sim = sim, .db = db, .err = err};
-    (void)ctx;
+    struct ll_sim_work w = {.sim = sim, .db = db, .err = err, .ctx = ctx};
     TRY(ll_sim_in_txn(&w, builds));
     TRY(ll_sim_in_txn(&w, stays_open));
     TRY(ll_sim_in_txn(&w, replaces));
@@ -235,17 +242,24 @@ static const struct lladd_sim_excuse excuses[] = {
     {"lladd.blob.format", LL_SIM_NO_UNDO, "formatting is not undone: the page was free before"},
     {NULL, 0, NULL}};
 
-const struct lladd_sim_subject ll_sim_subject_dtable = {
-    .struct_size = sizeof ll_sim_subject_dtable,
-    .name = "dtable",
-    .about = "runs of dTables: built without logging, published, replaced, freed, abandoned",
-    .setup = setup,
-    .run = run,
-    .check = check,
-    .dump = dump,
-    LL_SIM_CELLS_MODEL,
-    .model_init = init,
-    .pages = pages,
-    .operations = operations,
-    .excuses = excuses,
-};
+#define SUBJECT(variable, subject_name, text, what) \
+    const struct lladd_sim_subject variable = { \
+        .struct_size = sizeof variable, \
+        .name = subject_name, \
+        .about = what, \
+        .ctx = (void *)(text), \
+        .setup = setup, \
+        .run = run, \
+        .check = check, \
+        .dump = dump, \
+        LL_SIM_CELLS_MODEL, \
+        .model_init = init, \
+        .pages = pages, \
+        .operations = operations, \
+        .excuses = excuses, \
+    }
+
+SUBJECT(ll_sim_subject_dtable, "dtable", config,
+        "runs of dTables: built without logging, published, replaced, freed, abandoned");
+SUBJECT(ll_sim_subject_dtable_columns, "dtable.multicolumn", columns,
+        "the same with pages of compressed columns");

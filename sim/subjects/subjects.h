@@ -19,6 +19,7 @@
     X(columns) \
     X(counters) \
     X(dtable) \
+    X(dtable_columns) \
     X(ends) \
     X(extents) \
     X(fixed) \
@@ -103,6 +104,7 @@ struct ll_sim_work {
     struct lladd_sim *sim; /* NULL in a setup: changes of a setup are not noted */
     struct lladd_db *db;
     struct lladd_error *err;
+    const void *ctx;    /* the subject's, if it uses this member */
     lladd_pageno first; /* the first of the subject's pages */
     struct lladd_rid rid[LL_SIM_CELLS];
 };
