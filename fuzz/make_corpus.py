@@ -515,6 +515,63 @@ def pages_index_seeds():
     yield "many", bytes([frames]) + b"".join(change(i, twice, 0) for i in range(40))
 
 
+def multicolumn_seeds():
+    """The first byte selects: 0 a segment, 1 a page, 2 numbers (fuzz/fuzz_multicolumn.c)."""
+    def segment(codec, width, rows, own, data, exceptions=b""):
+        code = {1: 0, 2: 1, 4: 2, 8: 3}[width]
+        return (bytes([0, codec, code]) + struct.pack("<HBB", rows - 1, own, len(exceptions)) +
+                data + exceptions)
+
+    def padded(data):
+        return data + bytes(-len(data) % 8)
+
+    nop, frame, runs, words, steps = range(5)
+    yield "nop", segment(nop, 4, 3, 0, bytes(range(12)))
+    two = padded(struct.pack("<II", 100, 200) + bytes([3, 1]))
+    yield "for", segment(frame, 4, 300, 0, two + bytes(range(96)) + bytes(range(32)))
+    odd = padded(struct.pack("<II", 100, 200) + bytes([3, 1, 2, 0]))
+    yield "for-exceptions", segment(frame, 4, 300, 1, odd + bytes(range(128)),
+                                    bytes([5, 77]) + struct.pack("<II", 7, 2**32 - 1))
+    yield "for-wide", segment(frame, 8, 4, 0,
+                              padded(struct.pack("<QB", 1, 64)) + bytes(range(256)) * 8)
+    yield "rle", segment(runs, 2, 5, 0,
+                         padded(struct.pack("<H", 2)) + struct.pack("<HHHH", 7, 9, 3, 5))
+    yield "refused-rle", segment(runs, 2, 5, 0,
+                                 padded(struct.pack("<H", 2)) + struct.pack("<HHHH", 7, 9, 5, 5))
+    yield "dict", segment(words, 8, 10, 2,
+                          padded(struct.pack("<H", 3)) + struct.pack("<QQQ", 1, 2, 9) +
+                          b"\1\0" * 16)
+    yield "delta", segment(steps, 1, 10, 0, padded(bytes([250, 1, 4])) + bytes(range(32)))
+    yield "delta-even", segment(steps, 4, 256, 0, padded(struct.pack("<IIB", 5, 3, 0)))
+
+    def page(flags, rows, entries, front, parts):
+        at = 16 + 4 * entries + len(front)
+        body = front + bytes(-at % 8)
+        at += -at % 8
+        heads = b""
+        for codec, own, data in parts:
+            heads += struct.pack("<HBB", at, codec, own)
+            body += padded(data)
+            at += len(padded(data))
+        return struct.pack("<BBHBBHHIH", 1, flags, rows, entries, 0, at, at, 0, 0) + heads + body
+
+    good = page(0, 3, 2, b"", [(nop, 0, struct.pack("<QQQ", 1, 5, 9)),
+                               (runs, 0, padded(struct.pack("<H", 1)) + struct.pack("<IH", 7, 3))])
+    yield "page", b"\1\0" + good
+    yield "refused-page-version", b"\1\0\2" + good[1:]
+    yield "page-free", b"\1\0" + good[:8] + struct.pack("<H", len(good) + 8) + good[10:] + bytes(8)
+    front = bytes([2, 1, 1]) + struct.pack("<HH", 1, 3) + b"abc"
+    yield "page-keys", b"\1\2" + page(7, 2, 3, front, [(nop, 0, bytes(4)), (nop, 0, bytes(8)),
+                                                      (nop, 0, bytes(16))])
+    yield "page-fields", b"\1\1" + page(0, 2, 5, b"", [(nop, 0, struct.pack("<II", 1, 2)),
+                                                      (nop, 0, bytes(4)), (nop, 0, bytes(2)),
+                                                      (nop, 0, bytes(16)), (nop, 0, bytes(16))])
+    dice = random.Random(3)
+    yield "numbers", b"\2\2" + b"".join(struct.pack("<I", 9 + i // 7) for i in range(300))
+    yield "numbers-spread", b"\2\1" + dice.randbytes(700)
+    yield "numbers-wide", b"\2\3" + b"".join(struct.pack("<Q", i * 2**40) for i in range(60))
+
+
 def main(make_db, folder):
     with tempfile.TemporaryDirectory() as work:
         bases = {kind: made(make_db, work, kind) for kind in ("clean", "crashed")}
@@ -525,6 +582,7 @@ def main(make_db, folder):
                           ("fuzz_btree", btree_seeds()),
                           ("fuzz_cluster", cluster_seeds()), ("fuzz_locks", lock_seeds()),
                           ("fuzz_dtable", dtable_seeds()),
+                          ("fuzz_multicolumn", multicolumn_seeds()),
                           ("fuzz_journal", journal_seeds()),
                           ("fuzz_managed", managed_seeds()),
                           ("fuzz_manifest", manifest_seeds()),
