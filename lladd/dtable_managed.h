@@ -60,7 +60,13 @@ enum lladd_managed_schedule {
                                    combines the new runs, and sometimes older runs with them */
     LLADD_MANAGED_TIERED = 1, /**< combines `every` runs of about the same size, as soon as there
                                    are so many */
-    LLADD_MANAGED_NEVER = 2   /**< runs are combined only by lladd_managed_combine */
+    LLADD_MANAGED_NEVER = 2,  /**< runs are combined only by lladd_managed_combine */
+    LLADD_MANAGED_LEVELS = 3  /**< three components, the schedule of the Rose paper: a digest also
+                                   merges the newest run (C1), which is combined with the oldest
+                                   run (C2) when it has R times the bytes of a digest. R is the
+                                   square root of |C2| / |C0|. `every` is not used. With
+                                   background threads, puts keep pace with digests, and digests
+                                   with combines; use two threads or more. */
 };
 
 /** Options of a new table; stored with it until they are changed (lladd_managed_alter). Zero means
@@ -146,15 +152,17 @@ LLADD_API int lladd_managed_each(struct lladd_db *, int (*fn)(void *ctx, const c
  *  LLADD_CONFLICT if another transaction is writing the key, or has committed a change of the key
  *  since the snapshot; LLADD_REJECTED if the table's configurations cannot store the value,
  *  LLADD_TOO_LARGE if no journal record can be that long. May wait a short time if digests or
- *  combines are late. */
+ *  combines are late. With LLADD_MANAGED_LEVELS and background threads: if the memory is full and
+ *  the last digest failed, returns the code of that failure and changes nothing. */
 LLADD_API int lladd_managed_put(struct lladd_txn *, struct lladd_managed *,
                                 const struct lladd_dtable_key *, const struct lladd_dtable_value *);
 /** Deletes all keys with from <= key < to, whether they exist or not; NULL: unbounded on that side.
  *  Keys that are put later are not deleted. The call counts as a write of every key in the range:
  *  LLADD_CONFLICT if another transaction is writing one of the keys, or has committed a write of
  *  one of the keys since the snapshot. An empty range (from == to) does nothing; LLADD_BAD_ARGUMENT
- *  if `to` comes before `from`. May wait like lladd_managed_put. The configuration need not store
- *  tombstones. The cost does not depend on the number of rows. It is one journal entry, and memory:
+ *  if `to` comes before `from`. May wait or fail like lladd_managed_put. The configuration need not
+ *  store tombstones. The cost does not depend on the number of rows. It is one journal entry, and
+ *  memory:
  *  for the two keys, about a hundred bytes, and 12 bytes for each endpoint of another undigested
  *  range within this range. This memory is taken even if the call returns an error, and counts
  *  towards `memory_bytes`. */
@@ -196,13 +204,14 @@ LLADD_API int lladd_managed_lock(struct lladd_txn *, struct lladd_managed *,
 /** Does one step of the work that is due: frees an obsolete run, digests, or combines. *more
  *  (nullable) gets true if more work is due. A step that returns an error has changed nothing, and
  *  remains due. At the log's byte limit a step that frees a run or combines may be refused
- *  (LLADD_LOG_FULL), but no digest is refused. After a step that could not free a run, the next
- *  step digests if a digest is due. */
+ *  (LLADD_LOG_FULL), but no digest is refused. After a step that could not free a run, or combine,
+ *  the next step digests if a digest is due. */
 LLADD_API int lladd_managed_maintain(struct lladd_managed *, bool *more, struct lladd_error *);
 /** Digests all committed rows now, whether or not a digest is due. LLADD_BUSY while a digest is
  *  running. */
 LLADD_API int lladd_managed_digest(struct lladd_managed *, struct lladd_error *);
-/** Combines the newest `runs` runs now; 0: all runs. LLADD_BUSY while a combine is running. */
+/** Combines the newest `runs` runs now; 0: all runs. LLADD_BUSY while a combine is running, and
+ *  while a digest merges the newest run (LLADD_MANAGED_LEVELS). */
 LLADD_API int lladd_managed_combine(struct lladd_managed *, uint32_t runs, struct lladd_error *);
 /** Sets the number of background threads that do the maintenance of all tables of the handle; 0,
  *  the default: no threads. Closing or killing the handle ends them. LLADD_NO_THREAD. */
@@ -227,6 +236,10 @@ struct lladd_managed_stats {
                                               of background work */
     int last_failure;                    /**< the code of the latest failure */
     uint64_t run_ranges;                 /**< deleted ranges in all runs */
+    uint64_t frozen_bytes;               /**< of pending_bytes: those that a digest in progress
+                                              takes */
+    uint64_t level_bytes;                /**< with LLADD_MANAGED_LEVELS: the bytes at which C1 is
+                                              combined with C2; otherwise 0 */
 };
 /** Fills as much as out->struct_size says. `runs` (nullable) gets at most `n` runs, newest
  *  first. */

@@ -64,8 +64,8 @@ static const char usage[] =
     "                    with this configuration; alter replaces all groups, --keys and\n"
     "                    both configurations: give each one that is to stay\n"
     "  --keys FILE       create, alter: the configuration of the layer that stores all keys\n"
-    "  --schedule WHICH  create, alter: when runs are compacted: ruler (the default), tiered or\n"
-    "                    never\n"
+    "  --schedule WHICH  create, alter: when runs are compacted: ruler (the default), tiered,\n"
+    "                    levels or never\n"
     "  --every N         create, alter: runs are compacted after N digests (ruler), or when there\n"
     "                    are N runs of similar sizes (tiered)\n"
     "  --memory BYTES    create, alter: a digest is due when the rows since the last digest take\n"
@@ -242,7 +242,7 @@ static int take_interval(struct tabling *d, const char *value)
 
 static int take(void *ctx, int option, const char *value)
 {
-    static const char *const schedules[] = {"ruler", "tiered", "never"};
+    static const char *const schedules[] = {"ruler", "tiered", "never", "levels"};
     static const char *const purposes[] = {"table", "column", "run"};
     static const char *const types[] = {NULL, "u32", "u64", "double", "string", "bytes"};
     struct tabling *d = ctx;
@@ -271,7 +271,7 @@ static int take(void *ctx, int option, const char *value)
         d->type = rc ? d->type : (enum lladd_dtable_type)word;
         return rc;
     case SCHEDULE:
-        rc = take_word(d, "--schedule", value, schedules, 3, &word);
+        rc = take_word(d, "--schedule", value, schedules, 4, &word);
         d->schedule = rc ? d->schedule : (enum lladd_managed_schedule)word;
         return rc;
     case FOR:

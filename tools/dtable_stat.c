@@ -235,7 +235,7 @@ static json_t *json_columns(const struct tabling *d)
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
-static const char *const schedules[] = {"ruler", "tiered", "never"};
+static const char *const schedules[] = {"ruler", "tiered", "never", "levels"};
 
 static int print_settings(struct tabling *d)
 {
@@ -277,6 +277,49 @@ static int json_settings(struct tabling *d, json_t **out)
     return 0;
 }
 
+/* ---- levels ---------------------------------------------------------------------------------- */
+
+/* The bytes of the components of a table with the schedule of levels. */
+struct levels {
+    uint64_t front, frozen;   /* C0; frozen: the rows that a digest in progress takes */
+    uint64_t c1, merging, c2; /* merging: C1', which a combine merges into C2 */
+};
+
+/* False: the table has another schedule. A lone run is C2 if a digest would not absorb it, because
+ * it has more than twice the bytes at which C1 is combined. */
+static bool levels_of(const struct stats *s, struct levels *out)
+{
+    if (!s->s.level_bytes)
+        return false;
+    bool alone = s->n == 1 && s->runs[0].bytes <= 2 * s->s.level_bytes;
+    *out = (struct levels){.front = s->s.pending_bytes - s->s.frozen_bytes,
+                           .frozen = s->s.frozen_bytes};
+    for (size_t i = 0; i < s->n; i++) {
+        bool last = i + 1 == s->n && !alone;
+        *(last ? &out->c2 : i ? &out->merging : &out->c1) += s->runs[i].bytes;
+    }
+    return true;
+}
+
+static void print_levels(const struct stats *s)
+{
+    char front[24], frozen[24], c1[24], merging[24], c2[24], full[24];
+    struct levels l;
+    if (levels_of(s, &l))
+        printf("  C0 %s (frozen %s), C1 %s, C1' %s, C2 %s; C1 is combined at %s\n",
+               tool_bytes(l.front, front), tool_bytes(l.frozen, frozen), tool_bytes(l.c1, c1),
+               tool_bytes(l.merging, merging), tool_bytes(l.c2, c2),
+               tool_bytes(s->s.level_bytes, full));
+}
+
+static json_t *json_levels(const struct stats *s, const struct levels *l)
+{
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "c0_front", tool_json_u64(l->front),
+                     "c0_frozen", tool_json_u64(l->frozen), "c1", tool_json_u64(l->c1),
+                     "c1_merging", tool_json_u64(l->merging), "c2", tool_json_u64(l->c2),
+                     "level_bytes", tool_json_u64(s->s.level_bytes));
+}
+
 /* ---- entry points ---------------------------------------------------------------------------- */
 
 static int print_text(struct tabling *d, const char *name, const struct stats *s)
@@ -291,6 +334,7 @@ static int print_text(struct tabling *d, const char *name, const struct stats *s
     int rc = print_settings(d);
     if (rc)
         return rc;
+    print_levels(s);
     printf("  %-14s %12s %12s %12s\n", "", "rows", "tombstones", "bytes");
     printf("  %-14s %12" PRIu64 " %12s %12s\n", "not digested", s->s.pending_rows, "",
            tool_bytes(s->s.pending_bytes, bytes));
@@ -300,6 +344,7 @@ static int print_text(struct tabling *d, const char *name, const struct stats *s
 static int print_json(struct tabling *d, const char *name, const struct stats *s)
 {
     json_t *runs = json_array(), *settings = NULL;
+    struct levels levels;
     int rc = each_run(d, s, runs);
     if (!rc)
         rc = json_settings(d, &settings);
@@ -315,6 +360,8 @@ static int print_json(struct tabling *d, const char *name, const struct stats *s
                   "combines", tool_json_u64(s->s.combines), "doomed", tool_json_u64(s->s.obsolete),
                   "runs", runs);
     json_object_set_new(o, "settings", settings);
+    if (levels_of(s, &levels))
+        json_object_set_new(o, "levels", json_levels(s, &levels));
     if (d->columns)
         json_object_set_new(o, "columns", json_columns(d));
     tool_json_print(o, false);

@@ -167,9 +167,14 @@ static void make(const char *dir, uint64_t seed)
     m.type = LLADD_DTABLE_U32;
     m.every = 2;
     m.rows = 40;
+    if (seed % 2 == 0) {
+        m.schedule = LLADD_MANAGED_LEVELS;
+        m.memory_bytes = 2000;
+    }
     ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
     ck_assert_int_eq(lladd_managed_create(txn, "rows", &m), 0);
     m.schedule = LLADD_MANAGED_TIERED;
+    m.memory_bytes = 0;
     m.rows = 15;
     ck_assert_int_eq(lladd_managed_create(txn, "counts", &m), 0);
     ck_assert_int_eq(lladd_commit(txn), 0);

@@ -455,7 +455,8 @@ static void history(uint64_t number)
     o.every = 2;
     managed_close(&b, managed_table(&b, "one", &o));
     o.type = LLADD_DTABLE_STRING;
-    o.schedule = LLADD_MANAGED_TIERED;
+    o.schedule = number % 2 ? LLADD_MANAGED_TIERED : LLADD_MANAGED_LEVELS;
+    o.memory_bytes = number % 2 ? 0 : 600; /* so that levels have more than one run */
     o.config = "class(dt) exception_dtable config [ \"base\" class(dt) fixed_dtable "
                "\"base_config\" config [ \"value_size\" int 5 ] "
                "\"alt\" class(dt) linear_dtable \"reject_value\" string \"_____\" ]";

@@ -172,6 +172,29 @@ START_TEST(each_option_is_changed)
 }
 END_TEST
 
+/* A table changes from each schedule to each other one. */
+START_TEST(every_schedule_is_stored)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    char want[60];
+    t = managed_begin(&b, NULL);
+    managed_fill(&b, t, "1=a 2=b");
+    for (unsigned i = 0; i < 2 * 16; i++) { /* from i / 8 to i / 2 % 4 */
+        o.schedule = (enum lladd_managed_schedule)(i % 2 ? i / 2 % 4 : i / 8);
+        ok_db(&b, lladd_managed_alter(t, LLADD_MANAGED_SCHEDULE, &o, &b.err));
+        (void)snprintf(want, sizeof want, "1 - - - %d 4 33554432 0 0", (int)o.schedule);
+        are(t, want);
+        t = managed_restart(&b);
+        are(t, want);
+        managed_expect(&b, t, "1=a 2=b");
+    }
+    o.schedule = LLADD_MANAGED_LEVELS + 1;
+    ck_assert_int_eq(lladd_managed_alter(t, LLADD_MANAGED_SCHEDULE, &o, &b.err),
+                     LLADD_BAD_ARGUMENT);
+    managed_done(&b, t);
+}
+END_TEST
+
 START_TEST(wrong_changes_change_nothing)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -355,6 +378,7 @@ int main(void)
                         2 * sizeof deleting / sizeof deleting[0]);
     tcase_add_test(tc, refused_tables_leave_nothing);
     tcase_add_loop_test(tc, each_option_is_changed, 0, sizeof changes / sizeof changes[0]);
+    tcase_add_test(tc, every_schedule_is_stored);
     tcase_add_test(tc, wrong_changes_change_nothing);
     tcase_add_test(tc, later_runs_have_the_new_configuration);
     tcase_add_loop_test(tc, changed_settings_make_a_digest_due, 0, 3);

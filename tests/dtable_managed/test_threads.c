@@ -178,7 +178,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void run(unsigned n, unsigned background)
+static void run(unsigned n, unsigned background, enum lladd_managed_schedule second)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     uint64_t conflicts = 0, moved = 0, gathered = 0, digests = 0, combines = 0;
@@ -191,7 +191,8 @@ static void run(unsigned n, unsigned background)
     o.rows = 50;
     o.every = 2;
     tables[0] = managed_table(&b, "one", &o);
-    o.schedule = LLADD_MANAGED_TIERED;
+    o.schedule = second;
+    o.memory_bytes = second == LLADD_MANAGED_LEVELS ? 4000 : 0;
     tables[1] = managed_table(&b, "two", &o);
     struct lladd_txn *txn = fixture_begin(&b);
     for (unsigned i = 0; i < TABLES; i++)
@@ -238,13 +239,25 @@ static void run(unsigned n, unsigned background)
 
 START_TEST(two_threads)
 {
-    run(2, 1);
+    run(2, 1, LLADD_MANAGED_TIERED);
 }
 END_TEST
 
 START_TEST(eight_threads)
 {
-    run(8, 2);
+    run(8, 2, LLADD_MANAGED_TIERED);
+}
+END_TEST
+
+START_TEST(two_threads_and_levels)
+{
+    run(2, 1, LLADD_MANAGED_LEVELS);
+}
+END_TEST
+
+START_TEST(eight_threads_and_levels)
+{
+    run(8, 3, LLADD_MANAGED_LEVELS);
 }
 END_TEST
 
@@ -436,6 +449,8 @@ int main(void)
     TCase *tc = tcase_create("all");
     tcase_add_test(tc, two_threads);
     tcase_add_test(tc, eight_threads);
+    tcase_add_test(tc, two_threads_and_levels);
+    tcase_add_test(tc, eight_threads_and_levels);
     tcase_add_test(tc, a_fast_writer_is_slowed_down);
     tcase_add_test(tc, runs_are_freed_after_the_last_snapshot);
     tcase_add_test(tc, freeing_does_not_delay_other_tables);

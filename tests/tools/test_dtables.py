@@ -464,6 +464,40 @@ class Tables(unittest.TestCase):
         self.assertEqual(self.good("get", "--columns", "b", self.db, "c", 1), "y\n")
         self.verify()
 
+    def test_levels(self):
+        """stat names the components of a table with the schedule of levels."""
+        def levels():
+            return json.loads(self.good("stat", "--json", self.db, "t")).get("levels")
+        self.good("create", "--key", "u32", "--schedule", "levels", "--memory", 8000, self.db, "t")
+        self.assertEqual(levels()["c1"], 0)
+        self.assertIn("schedule levels", self.good("stat", self.db, "t"))
+        line = "x" * 100
+        rows = [f"{key},{line}\n" for key in range(1000)]
+        self.good("put", "--csv", self.db, "t", text="".join(rows))
+        now = levels()
+        self.assertGreater(now["c0_front"], 100_000)
+        self.assertEqual([now[k] for k in ("c0_frozen", "c1", "c1_merging", "c2")], [0, 0, 0, 0])
+        self.good("maintain", self.db, "t")
+        now = levels()
+        self.assertGreater(now["c2"], 100_000)
+        self.assertEqual([now[k] for k in ("c0_front", "c1", "c1_merging")], [0, 0, 0])
+        self.assertGreater(now["level_bytes"], 8000)
+        self.good("put", "--csv", self.db, "t", text="".join(rows[:20]))
+        self.good("maintain", self.db, "t")
+        now = levels()
+        self.assertGreater(now["c1"], 2000)
+        self.assertLess(now["c1"], now["level_bytes"])
+        self.assertGreater(now["c2"], 100_000)
+        self.assertRegex(self.good("stat", self.db, "t"),
+                         r"C0 0 bytes \(frozen 0 bytes\), C1 [0-9.]+ KiB, C1' 0 bytes, "
+                         r"C2 [0-9.]+ KiB; C1 is combined at [0-9.]+ KiB\n")
+        self.good("alter", "--schedule", "ruler", self.db, "t")
+        self.assertIsNone(levels())
+        self.good("alter", "--schedule", "levels", self.db, "t")
+        self.assertEqual(levels()["c2"], now["c2"])
+        self.assertEqual(self.good("scan", "--csv", self.db, "t"), "".join(rows))
+        self.verify()
+
     def test_config(self):
         path = self.file(STATES)
         out = self.good("config-check", "--key", "u32", path)

@@ -18,6 +18,27 @@ int ll_managed__change_begin(struct ll_managed_change *c, bool frees_log, struct
     return lladd_begin(c->t->db, &o, &c->txn, err);
 }
 
+bool ll_managed__change_claim(struct ll_managed_change *c)
+{
+    for (uint32_t i = 0; i < c->inputs; i++)
+        if (c->from->runs[c->first + i]->input)
+            return false;
+    for (uint32_t i = 0; i < c->inputs; i++)
+        c->from->runs[c->first + i]->input = true;
+    c->claimed = true;
+    return true;
+}
+
+void ll_managed__change_unclaim(struct ll_managed_change *c)
+{
+    lladd_mutex_lock(&c->t->mutex);
+    for (uint32_t i = 0; c->claimed && i < c->inputs; i++)
+        c->from->runs[c->first + i]->input = false;
+    lladd_mutex_unlock(&c->t->mutex);
+    c->claimed = false;
+    c->inputs = 0;
+}
+
 /* Rolls the change back. Closes the new run first, because the rollback frees its pages. */
 static int give_up(struct ll_managed_change *c, int rc)
 {
@@ -37,10 +58,11 @@ static int give_up(struct ll_managed_change *c, int rc)
 int ll_managed__change_end(struct ll_managed_change *c, int rc, struct lladd_error *err)
 {
     struct lladd_managed *t = c->t;
-    if (rc && !c->why.code)
+    if (rc && c->txn && !c->why.code)
         rc = give_up(c, rc);
-    if (rc && err)
+    if (rc && err && c->why.code)
         *err = c->why;
+    ll_managed__change_unclaim(c);
     ll_managed__version_release(t, c->from);
     if (rc)
         ll_managed__version_release(t, c->view);
@@ -78,9 +100,10 @@ void ll_managed__version_add_mem(struct ll_version *v, struct ll_memtable *m)
     v->mems[v->n_mems++] = m;
 }
 
-/* Fills in the next version, without the flushed memtables. A flush's new run becomes the first
- * one; a compaction's new run replaces the inputs. Called under `swap` and the mutex. */
-static void fill(struct ll_managed_change *c, bool flush)
+/* Fills in the next version, without the flushed memtables and without the inputs. A flush's new
+ * run becomes the first one; a compaction's new run replaces the inputs. Called under `swap` and
+ * the mutex. */
+static void fill(struct ll_managed_change *c)
 {
     const struct ll_version *now = c->t->view;
     struct ll_version *v = c->view;
@@ -88,11 +111,11 @@ static void fill(struct ll_managed_change *c, bool flush)
     v->cutoff = c->t->manifest.cutoff;
     for (uint32_t i = 0; i < now->n_mems; i++) {
         struct ll_memtable *m = now->mems[i];
-        if (i == 0 || !flush || lladd_atomic_load64(&m->writers) ||
+        if (i == 0 || !c->flush || lladd_atomic_load64(&m->writers) ||
             lladd_atomic_load64(&m->newest) > v->cutoff)
             ll_managed__version_add_mem(v, m);
     }
-    if (c->made && flush)
+    if (c->made && c->flush)
         ll_managed__version_add_run(v, c->made);
     for (uint32_t i = 0; i < now->n_runs; i++) {
         struct ll_managed_run *r = now->runs[i];
@@ -104,16 +127,16 @@ static void fill(struct ll_managed_change *c, bool flush)
             continue;
         }
         r->obsolete = true;
-        if (skipped++ == 0 && c->made)
+        if (skipped++ == 0 && c->made && !c->flush)
             ll_managed__version_add_run(v, c->made);
     }
 }
 
-int ll_managed__change_prepare(struct ll_managed_change *c, uint32_t obsolete)
+int ll_managed__change_prepare(struct ll_managed_change *c)
 {
     struct lladd_managed *t = c->t;
     c->view = ll_managed__version_new(t->db, t->view->n_mems + 1, t->view->n_runs + 1);
-    if (!c->view || ll_managed__manifest_copy(&t->manifest, obsolete, &c->next))
+    if (!c->view || ll_managed__manifest_copy(&t->manifest, c->inputs, &c->next))
         return ll_managed__no_memory(lladd_txn_error_out(c->txn));
     c->next.generation += c->made != NULL;
     if (c->made)
@@ -121,12 +144,46 @@ int ll_managed__change_prepare(struct ll_managed_change *c, uint32_t obsolete)
     return 0;
 }
 
-void ll_managed__change_install(struct ll_managed_change *c, bool flush)
+/* Sets *out to the index of the first input in the runs of the new manifest. This may be larger
+ * than c->first, because flushes may have added newer runs. */
+static int place(const struct ll_managed_change *c, uint32_t *out)
+{
+    const struct ll_manifest *m = &c->next;
+    uint32_t i = 0, k = 0;
+    while (i < m->n_runs && m->runs[i].generation != c->from->runs[c->first]->info.generation)
+        i++;
+    *out = i;
+    while (k < c->inputs && i + k < m->n_runs &&
+           m->runs[i + k].generation == c->from->runs[c->first + k]->info.generation)
+        k++;
+    return k == c->inputs
+               ? 0
+               : lladd_error_set(lladd_txn_error_out(c->txn), LLADD_BAD_RECORD,
+                                 "table \"%s\": its description lacks a run that was combined",
+                                 c->t->name);
+}
+
+int ll_managed__change_replace(struct ll_managed_change *c)
+{
+    struct ll_manifest *m = &c->next;
+    uint32_t i, kept = c->made != NULL;
+    TRY(place(c, &i));
+    for (uint32_t k = 0; k < c->inputs; k++)
+        m->obsolete[m->n_obsolete++] = m->runs[i + k].root;
+    memmove(m->runs + i + kept, m->runs + i + c->inputs,
+            (m->n_runs - i - c->inputs) * sizeof *m->runs);
+    m->n_runs -= c->inputs - kept;
+    if (c->made)
+        m->runs[i] = c->made->info;
+    return 0;
+}
+
+void ll_managed__change_install(struct ll_managed_change *c)
 {
     struct lladd_managed *t = c->t;
     struct ll_version *gone;
     lladd_mutex_lock(&t->mutex);
-    fill(c, flush);
+    fill(c);
     ll_managed__version_set(t, c->view, &gone);
     lladd_mutex_unlock(&t->mutex);
     ll_managed__version_release(t, gone);

@@ -16,8 +16,10 @@ struct ll_managed_change {
     struct ll_version *view;
     struct ll_managed_run *made; /* the new run; NULL: there was nothing to store */
     struct ll_version *from;     /* the version that is flushed or compacted, with a reference */
-    uint32_t first, inputs;  /* a compaction's inputs: `inputs` runs, beginning with
+    uint32_t first, inputs;  /* the runs that it replaces: `inputs` runs, beginning with
                               * from->runs[first] */
+    bool claimed;            /* these runs are marked as inputs (LEV-1) */
+    bool flush;              /* it is a flush */
     bool ended;              /* the transaction has ended */
     lladd_lsn commit;
     struct lladd_error why; /* code not 0: the change failed, and its transaction has ended */
@@ -33,14 +35,23 @@ int ll_managed__build(struct ll_managed_change *, struct lladd_dtable *const *ta
 /* ---- change.c ---- */
 
 int ll_managed__change_begin(struct ll_managed_change *, bool frees_log, struct lladd_error *);
-/* Allocates the new version, and copies the manifest into c->next, with room for `obsolete` more
- * obsolete runs. Called under `swap`. */
-int ll_managed__change_prepare(struct ll_managed_change *, uint32_t obsolete);
+/* Marks the runs that the change replaces. False, and nothing is marked, if another merge reads one
+ * of them. Called under the mutex. */
+bool ll_managed__change_claim(struct ll_managed_change *);
+/* Takes the marks back. From then on the change replaces no run. */
+void ll_managed__change_unclaim(struct ll_managed_change *);
+/* Replaces the inputs in c->next by the new run, if there is one. Called after
+ * ll_managed__change_prepare. */
+int ll_managed__change_replace(struct ll_managed_change *);
+/* Allocates the new version, and copies the manifest into c->next, with room for the inputs in the
+ * list of obsolete runs. Called under `swap`. */
+int ll_managed__change_prepare(struct ll_managed_change *);
 /* Stores c->next and commits, or rolls back. Called under `swap`. */
 int ll_managed__change_store(struct ll_managed_change *);
 /* Makes the new version current. Called after the commit, under `swap`. */
-void ll_managed__change_install(struct ll_managed_change *, bool flush);
-/* Rolls back if rc is an error. Then releases everything, and returns rc. */
+void ll_managed__change_install(struct ll_managed_change *);
+/* Rolls back if rc is an error and the change was begun. Then releases everything, and returns
+ * rc. */
 int ll_managed__change_end(struct ll_managed_change *, int rc, struct lladd_error *);
 /* Add a run or a memtable to a version under construction, with a reference. */
 void ll_managed__version_add_run(struct ll_version *, struct ll_managed_run *);

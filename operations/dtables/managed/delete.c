@@ -152,6 +152,7 @@ int lladd_managed_delete_range(struct lladd_txn *txn, struct lladd_managed *t,
         rc = check(txn, t, from, to, &none);
     if (rc || none)
         return rc;
+    TRY(ll_managed__stall(t, lladd_txn_error_out(txn)));
     TRY(ll_managed__begin_writing(txn, u));
     if (ll_managed__entry_put_range(u, from, to, &entry))
         return ll_managed__no_memory(lladd_txn_error_out(txn));
@@ -159,7 +160,6 @@ int lladd_managed_delete_range(struct lladd_txn *txn, struct lladd_managed *t,
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_TOO_LARGE,
                                "a range of %zu bytes: a record of the journal takes at most %zu",
                                entry.len, ll_managed__entry_most(t));
-    ll_managed__stall(t);
     TRY(claim(txn, u, from, to, now.next));
     rc = lladd_journal_append(txn, t->tag, entry, NULL);
     if (rc)

@@ -4,6 +4,7 @@
  *   DIG-1  The cutoff C is a visible commit. If the flush adds a memtable, C is read before
  *          transactions can write to this memtable. A transaction that writes to it therefore
  *          commits after C. The versions up to C in the older memtables no longer change.
+ *          With LLADD_MANAGED_LEVELS a flush may also read the newest run, and replace it.
  *   DIG-2  One transaction builds the run, discards the journal's entries up to C and stores the
  *          manifest. After a crash there is either the run or the entries. */
 #include "operations/dtables/managed/change.h"
@@ -12,8 +13,36 @@
  * otherwise add memtables without limit. */
 enum { MEMTABLES = 8 };
 
+/* What a flush begins with. */
+struct taken {
+    uint64_t bytes, rows; /* of the transactions that have ended */
+    uint32_t asked;       /* has the journal asked for it? */
+};
+
+/* Notes what the flush takes, and whether it absorbs the newest run: it does not if there is no row
+ * to store. Called under the mutex. */
+static void take(struct ll_managed_change *c, const struct taken *taken)
+{
+    struct lladd_managed *t = c->t;
+    uint64_t keys = 0;
+    for (uint32_t i = 0; i < c->from->n_mems; i++)
+        keys += c->from->mems[i]->keys;
+    if (keys)
+        t->row_memory = (double)taken->bytes / (double)keys;
+    t->flush = (struct ll_managed_merge){
+        .rows = keys, .bytes = taken->bytes, .urgent = taken->asked != 0};
+    c->inputs = lladd_atomic_load64(&t->newest) > c->from->cutoff && ll_managed__level_absorbs(t);
+    if (!ll_managed__change_claim(c))
+        c->inputs = 0;
+    if (c->inputs) {
+        t->flush.rows += c->from->runs[0]->info.rows;
+        t->flush.absorbed = c->from->runs[0]->info.bytes;
+    }
+}
+
 /* Starts a flush (DIG-1). c->from becomes the version to flush, and *cutoff the cutoff. */
-static int freeze(struct ll_managed_change *c, uint64_t *cutoff, struct lladd_error *err)
+static int freeze(struct ll_managed_change *c, const struct taken *taken, uint64_t *cutoff,
+                  struct lladd_error *err)
 {
     struct lladd_managed *t = c->t;
     struct ll_memtable *m = NULL;
@@ -42,6 +71,8 @@ static int freeze(struct ll_managed_change *c, uint64_t *cutoff, struct lladd_er
     }
     c->from = t->view;
     ll_managed__version_retain(c->from);
+    if (!rc)
+        take(c, taken);
     lladd_mutex_unlock(&t->mutex);
     lladd_mutex_unlock(&t->swap);
     ll_managed__version_release(t, gone);
@@ -65,15 +96,19 @@ static int build_flush(struct ll_managed_change *c, uint64_t cutoff)
 {
     struct lladd_managed *t = c->t;
     const struct ll_version *v = c->from;
+    uint32_t n = v->n_mems + c->inputs;
     struct ll_snapshot_iter *slices = lladd_mem_alloc(t->db, v->n_mems * sizeof *slices);
-    struct lladd_dtable **tables = lladd_mem_alloc(t->db, v->n_mems * sizeof *tables);
+    struct lladd_dtable **tables = lladd_mem_alloc(t->db, n * sizeof *tables);
+    bool oldest = v->n_runs == c->inputs; /* no run is older than the new one (DIG-4) */
     int rc = slices && tables ? 0 : ll_managed__no_memory(lladd_txn_error_out(c->txn));
     for (uint32_t i = 0; !rc && i < v->n_mems; i++) {
         ll_managed__snapshot_iter(&slices[i], t, v->mems[i], v->cutoff, cutoff);
         tables[i] = &slices[i].base;
     }
+    for (uint32_t i = 0; !rc && i < c->inputs; i++)
+        tables[v->n_mems + i] = v->runs[i]->table;
     if (!rc)
-        rc = ll_managed__build(c, tables, v->n_mems, t->config[0], v->n_runs == 0);
+        rc = ll_managed__build(c, tables, n, t->config[0], oldest);
     lladd_mem_free(t->db, slices);
     lladd_mem_free(t->db, tables);
     return rc;
@@ -83,64 +118,67 @@ static int swap_flush(struct ll_managed_change *c, uint64_t cutoff)
 {
     struct lladd_managed *t = c->t;
     lladd_mutex_lock(&t->swap);
-    int rc = ll_managed__change_prepare(c, 0);
+    int rc = ll_managed__change_prepare(c);
+    if (!rc && c->inputs) {
+        rc = ll_managed__change_replace(c);
+        c->next.fresh -= !c->made && c->next.fresh > 0;
+    } else if (!rc && c->made) {
+        memmove(c->next.runs + 1, c->next.runs, c->next.n_runs++ * sizeof *c->next.runs);
+        c->next.runs[0] = c->made->info;
+        c->next.fresh++;
+    }
     if (!rc) {
-        if (c->made) {
-            memmove(c->next.runs + 1, c->next.runs, c->next.n_runs++ * sizeof *c->next.runs);
-            c->next.runs[0] = c->made->info;
-            c->next.fresh++;
-        }
         c->next.cutoff = cutoff;
         c->next.digests++;
         rc = ll_managed__change_store(c);
     }
     if (!rc)
-        ll_managed__change_install(c, true);
+        ll_managed__change_install(c);
     lladd_mutex_unlock(&t->swap);
     return rc;
 }
 
-/* A failed flush sets the journal's request again, because the journal does not repeat it. */
-static void ask_again(struct lladd_managed *t, uint32_t asked)
+/* Subtracts what was flushed from the memory in use. */
+static void give_back(struct lladd_managed *t, const struct taken *taken)
 {
-    if (asked)
-        lladd_atomic_store32(&t->asked, 1);
+    lladd_mutex_lock(&t->mutex);
+    lladd_atomic_sub64(&t->pending_bytes, taken->bytes);
+    lladd_atomic_sub64(&t->pending_rows, taken->rows);
+    t->flush.bytes = 0;
+    lladd_mutex_unlock(&t->mutex);
 }
 
 int ll_managed__flush_now(struct lladd_managed *t, struct lladd_error *err)
 {
-    struct ll_managed_change c = {.t = t, .next.db = t->db};
-    uint64_t cutoff, bytes = lladd_atomic_load64(&t->pending_bytes),
-                     rows = lladd_atomic_load64(&t->pending_rows);
+    struct ll_managed_change c = {.t = t, .next.db = t->db, .flush = true};
+    struct taken taken = {.bytes = lladd_atomic_load64(&t->pending_bytes),
+                          .rows = lladd_atomic_load64(&t->pending_rows)};
+    uint64_t cutoff;
     lladd_mutex_lock(&t->mutex);
-    bool any =
-        lladd_atomic_load64(&t->newest) > t->view->cutoff || bytes >= t->manifest.memory_bytes;
+    bool any = lladd_atomic_load64(&t->newest) > t->view->cutoff ||
+               taken.bytes >= t->manifest.memory_bytes;
     lladd_mutex_unlock(&t->mutex);
-    uint32_t asked = lladd_atomic_load32(&t->asked);
+    taken.asked = lladd_atomic_load32(&t->asked);
     lladd_atomic_store32(&t->asked, 0);
     if (!any)
         return 0;
-    int rc = freeze(&c, &cutoff, err);
+    int rc = freeze(&c, &taken, &cutoff, err);
     if (!rc)
         rc = ll_managed__change_begin(&c, true, err); /* true is frees_log, because the journal can
                                                        * release log space after the flush */
-    if (rc) {
-        ll_managed__version_release(t, c.from);
-        ask_again(t, asked);
-        return rc;
-    }
-    rc = discard(&c, cutoff);
+    if (!rc)
+        rc = discard(&c, cutoff);
     if (!rc)
         rc = build_flush(&c, cutoff);
     if (!rc)
         rc = swap_flush(&c, cutoff);
     rc = ll_managed__change_end(&c, rc, err);
-    if (rc) {
-        ask_again(t, asked);
+    if (rc) { /* the journal does not repeat its request */
+        if (taken.asked)
+            lladd_atomic_store32(&t->asked, 1);
         return rc;
     }
-    lladd_atomic_sub64(&t->pending_bytes, bytes);
-    lladd_atomic_sub64(&t->pending_rows, rows);
+    give_back(t, &taken);
     ll_managed__retire(t);
     return 0;
 }

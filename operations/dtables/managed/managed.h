@@ -16,6 +16,8 @@
 
 enum {
     LL_MANAGED_VERSION = 1,
+    LL_MANAGED_VERSION_LEVELS = 2, /* of the manifest of a table with LLADD_MANAGED_LEVELS, so that
+                                    * an older library says LLADD_NEWER_FORMAT */
     LL_MANAGED_RANK_CREATE = LLADD_RANK_EXTENSION - 120, /* held while the catalogue is created, or
                                                           * the number of threads is changed */
     LL_MANAGED_RANK_SWAP = LLADD_RANK_EXTENSION - 90,    /* held while a list of runs is changed */
@@ -66,6 +68,7 @@ struct ll_memtable {
     uint32_t has_ranges;                 /* atomic; in the cache line that every lookup reads */
     struct ll_mem_list rows;
     struct ll_mem_list endpoints;  /* endpoints of deleted ranges: memrange.c */
+    uint32_t keys; /* nodes of `rows`; under the table's mutex */
     uint32_t n_chunks, fill, room; /* fill, room: of the last chunk, in units of four bytes */
     unsigned char *chunks[LL_MEM_CHUNKS];
     uint32_t n_filters, unfiltered; /* atomic */
@@ -225,7 +228,8 @@ struct ll_managed_run {
     uint64_t refs;              /* atomic */
     struct lladd_dtable *table; /* NULL: it is not open, and waits to be freed */
     struct lladd_managed_run info;
-    bool obsolete;           /* a compaction has replaced it; under the table's mutex */
+    bool obsolete;           /* a merge has replaced it; under the table's mutex, as the next one */
+    bool input;              /* a merge in progress reads it (LEV-1) */
     struct ll_managed_run *next; /* the next run in the list of runs to be freed */
 };
 
@@ -274,6 +278,15 @@ int ll_managed__version_get(const struct ll_version *, uint64_t snapshot,
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
+/* A flush or compaction in progress; all zero: there is none. */
+struct ll_managed_merge {
+    uint64_t rows, done; /* rows of its inputs, and how many of them it has read */
+    uint64_t bytes;      /* of memory, that a flush takes */
+    uint64_t absorbed;   /* bytes of the run that a flush absorbs */
+    uint64_t newer;      /* bytes that were in newer runs when a compaction began */
+    bool urgent;         /* the journal has asked for this flush */
+};
+
 struct lladd_managed {
     struct ll_managed *all;
     struct lladd_db *db;
@@ -313,7 +326,11 @@ struct lladd_managed {
     uint32_t asked;       /* atomic: the journal wants a digest */
     uint32_t has_retired; /* atomic */
     int last_failure;
-    uint64_t digested_ns; /* under the mutex */
+    uint64_t digested_ns;                      /* under the mutex, like the next members */
+    struct ll_managed_merge flush, compaction; /* in progress */
+    double row_memory;      /* bytes of memory that a key took in the last flush; 0: unknown */
+    int flush_failed;       /* the code of the last flush, if it failed */
+    bool compaction_failed; /* the last compaction failed: a flush goes first */
 };
 
 /* A transaction's use of a table. */
@@ -446,26 +463,41 @@ int ll_managed__work_stop(struct lladd_managed *, struct lladd_error *);
 void ll_managed__work_go_on(struct lladd_managed *);
 /* Each does one kind of work. Called between work_begin and work_end (schedule.c). */
 int ll_managed__flush_now(struct lladd_managed *, struct lladd_error *);
-int ll_managed__compact_now(struct lladd_managed *, uint32_t first, uint32_t n,
-                            struct lladd_error *);
+/* Compacts the newest n runs, or all if there are fewer; 0: the runs that are due, if any. */
+int ll_managed__compact_now(struct lladd_managed *, uint32_t n, struct lladd_error *);
 int ll_managed__reclaim_now(struct lladd_managed *, struct lladd_error *);
 /* Changes the manifest, but not the version, in a transaction. `edit` changes a copy of the
  * manifest. *commit (nullable) receives the transaction's commit. */
 int ll_managed__manifest_edit(struct lladd_managed *,
                               int (*edit)(void *ctx, struct lladd_txn *, struct ll_manifest *),
                               void *ctx, lladd_lsn *commit, struct lladd_error *);
+/* Returns how many runs, from number *first on, are to be combined now. Called under the mutex. */
+uint32_t ll_managed__combine_due(const struct lladd_managed *, uint32_t *first);
 /* Returns the work that is due at `now`, or 0. */
 int ll_managed__due(struct lladd_managed *, uint64_t now);
 /* Returns the time until the table's interval makes a digest due: the rest of the interval or, if
  * it is over, one whole interval. 0: never. */
 uint64_t ll_managed__interval_left(struct lladd_managed *, uint64_t now);
 int ll_managed__step(struct lladd_managed *, int due, struct lladd_error *);
+/* level.c, for LLADD_MANAGED_LEVELS. The first three are called under the mutex.
+ * ll_managed__level_target returns the bytes at which C1 is merged into C2.
+ * ll_managed__level_absorbs: does a flush that begins now absorb the newest run?
+ * ll_managed__level_due returns how many runs, from number *first on, are to be merged now.
+ * ll_managed__level_pace makes the calling writer wait for the flush.
+ * ll_managed__level_progress says how many rows a flush or compaction has read. A flush may wait
+ * in it for the compaction. */
+double ll_managed__level_target(const struct lladd_managed *);
+bool ll_managed__level_absorbs(const struct lladd_managed *);
+uint32_t ll_managed__level_due(const struct lladd_managed *, uint32_t *first);
+int ll_managed__level_pace(struct lladd_managed *, struct lladd_error *);
+void ll_managed__level_progress(struct lladd_managed *, bool flush, uint64_t rows);
 /* Wakes a maintenance thread, because something may have become due. */
 void ll_managed__wake(struct ll_managed *);
 /* Wakes a maintenance thread if the bytes or rows in memory make a digest due. */
 void ll_managed__nudge(struct lladd_managed *);
-/* Delays the calling writer, by 10 ms at most, if maintenance has a large backlog. */
-void ll_managed__stall(struct lladd_managed *);
+/* Delays the calling writer if maintenance has a large backlog: by 10 ms at most, or as level.c
+ * says. Returns 0, or the error of a flush that fails while the memory is full. */
+int ll_managed__stall(struct lladd_managed *, struct lladd_error *);
 void ll_managed__threads_stop(struct ll_managed *);
 
 #endif

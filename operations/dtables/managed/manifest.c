@@ -20,7 +20,8 @@ int ll_managed__manifest_put(const struct ll_manifest *m, unsigned char **out, s
         return LLADD_NO_MEMORY;
     *out = p;
     memset(p, 0, HEAD);
-    p[0] = LL_MANAGED_VERSION;
+    bool levels = m->schedule == LLADD_MANAGED_LEVELS;
+    p[0] = levels ? LL_MANAGED_VERSION_LEVELS : LL_MANAGED_VERSION;
     p[1] = (unsigned char)m->type;
     p[2] = (unsigned char)m->schedule;
     lladd_put32(p + 4, m->n_runs);
@@ -106,8 +107,10 @@ static int get(const unsigned char *p, size_t left, struct ll_manifest *m, struc
     m->every = lladd_get32(p + 12);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         *numbers[i] = lladd_get64(p + 16 + 8 * i);
-    if (!lladd_dtable_type_name(m->type) || m->schedule > LLADD_MANAGED_NEVER || m->every == 0 ||
-        m->memory_bytes == 0 || p[3] || lladd_get64(p + HEAD - 8))
+    bool levels = m->schedule == LLADD_MANAGED_LEVELS;
+    if (!lladd_dtable_type_name(m->type) || m->schedule > LLADD_MANAGED_LEVELS ||
+        levels != (p[0] == LL_MANAGED_VERSION_LEVELS) || m->every == 0 || m->memory_bytes == 0 ||
+        p[3] || lladd_get64(p + HEAD - 8))
         return damaged(err);
     p += HEAD;
     left -= HEAD;
@@ -136,10 +139,10 @@ int ll_managed__manifest_get(struct lladd_db *db, struct lladd_span s, struct ll
 {
     const unsigned char *p = s.data;
     *out = (struct ll_manifest){.db = db};
-    if (s.len && p[0] > LL_MANAGED_VERSION)
+    if (s.len && p[0] > LL_MANAGED_VERSION_LEVELS)
         return lladd_error_set(err, LLADD_NEWER_FORMAT,
                                "a managed table was written by a newer version");
-    if (s.len < HEAD || p[0] != LL_MANAGED_VERSION)
+    if (s.len < HEAD || p[0] < LL_MANAGED_VERSION)
         return damaged(err);
     int rc = get(p, s.len, out, err);
     if (rc)

@@ -204,6 +204,7 @@ uint32_t ll_managed__mem_new_node(struct ll_memtable *m, const struct ll_mem_lis
         memcpy(node->key, &key->number, sizeof key->number);
     }
     if (l == &m->rows) { /* done before the node can be found */
+        m->keys++;
         lladd_dtable_key_range_widen(&m->key_range, lladd_dtable_prefix(&m->order, key));
         ll_managed__filter_add(m, key);
     }

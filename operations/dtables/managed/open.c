@@ -211,6 +211,9 @@ static int quiet(struct lladd_managed *t, struct lladd_error *err)
     if (used)
         return lladd_error_set(err, LLADD_BUSY, "table \"%s\" is used by transactions", t->name);
     lladd_atomic_store32(&t->hurry, 1);
+    lladd_mutex_lock(&t->mutex);
+    lladd_cond_broadcast(&t->changed); /* a flush may be waiting for a compaction (level.c) */
+    lladd_mutex_unlock(&t->mutex);
     lladd_mutex_lock(&all->mutex);
     while (t->workers)
         lladd_cond_wait(&all->idle, &all->mutex);

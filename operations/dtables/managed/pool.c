@@ -90,6 +90,7 @@ static void *work(void *arg)
             continue;
         }
         t->workers++;
+        lladd_cond_signal(&all->wake); /* other work may be due too: for an idle thread */
         lladd_mutex_unlock(&all->mutex);
         ll_managed__retire(t);
         rc = ll_managed__step(t, due, NULL);
@@ -145,15 +146,12 @@ int lladd_managed_threads(struct lladd_db *db, unsigned n, struct lladd_error *e
     return rc;
 }
 
-/* Throttles a writer, if there are maintenance threads. There is no delay while the pending bytes
- * are at most twice the digest trigger and a second condition holds: at most ROUNDS times `every`
- * runs are not combined yet, or the schedule never combines runs. Beyond that, the delay grows with
- * the backlog, up to 10 ms. */
-void ll_managed__stall(struct lladd_managed *t)
+/* There is no delay while the pending bytes are at most twice the digest trigger and a second
+ * condition holds: at most ROUNDS times `every` runs are not combined yet, or the schedule never
+ * combines runs. Beyond that, the delay grows with the backlog, up to 10 ms. */
+static void wait_a_while(struct lladd_managed *t)
 {
     enum { LAG = 2, ROUNDS = 4, LONGEST = 10 };
-    if (!lladd_atomic_load32(&t->all->running))
-        return;
     uint64_t memory = lladd_atomic_load64(&t->memory_bytes);
     uint64_t bytes = lladd_atomic_load64(&t->pending_bytes), most = LAG * memory;
     uint32_t every = lladd_atomic_load32(&t->every);
@@ -170,4 +168,14 @@ void ll_managed__stall(struct lladd_managed *t)
     lladd_mutex_lock(&t->mutex);
     (void)lladd_cond_wait_for(&t->changed, &t->mutex, wait); /* the wait may end early */
     lladd_mutex_unlock(&t->mutex);
+}
+
+int ll_managed__stall(struct lladd_managed *t, struct lladd_error *err)
+{
+    if (!lladd_atomic_load32(&t->all->running))
+        return 0;
+    if (lladd_atomic_load32(&t->schedule) == LLADD_MANAGED_LEVELS)
+        return ll_managed__level_pace(t, err);
+    wait_a_while(t);
+    return 0;
 }

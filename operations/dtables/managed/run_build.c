@@ -3,21 +3,39 @@
  * For each table, one thread at a time flushes, and one compacts. No latch is held. */
 #include "operations/dtables/managed/change.h"
 
-static int add_rows(struct lladd_managed *t, struct lladd_dtable_run_builder *b,
-                    struct lladd_dtable_cursor *c, bool drop, uint64_t *rows,
+/* Every so many rows or bytes of values: says how far the build is, and ends it if the table is
+ * being closed, so that a close does not wait for the whole run. */
+#define ROWS_A_STEP 1024u
+#define BYTES_A_STEP (256u << 10)
+
+static int step(const struct ll_managed_change *c, uint64_t read, struct lladd_error *err)
+{
+    struct lladd_managed *t = c->t;
+    ll_managed__level_progress(t, c->flush, read);
+    return lladd_atomic_load32(&t->hurry)
+               ? lladd_error_set(err, LLADD_BUSY, "table \"%s\" is being closed", t->name)
+               : 0;
+}
+
+static int add_rows(const struct ll_managed_change *c, struct lladd_dtable_run_builder *b,
+                    struct lladd_dtable_cursor *from, bool drop, uint64_t *rows,
                     struct lladd_error *err)
 {
     struct lladd_dtable_key key;
     struct lladd_dtable_value v;
-    int rc = lladd_dtable_first(c, err);
-    for (; !rc; rc = lladd_dtable_next(c, err)) {
-        TRY(lladd_dtable_row(c, &key, &v, err));
+    uint64_t read = 0, bytes = 0; /* bytes: since the last step */
+    int rc = lladd_dtable_first(from, err);
+    for (; !rc; rc = lladd_dtable_next(from, err)) {
+        TRY(lladd_dtable_row(from, &key, &v, err));
+        bytes += v.state == LLADD_DTABLE_FOUND ? v.bytes.len : 0;
+        if (++read % ROWS_A_STEP == 0 || bytes >= BYTES_A_STEP) {
+            TRY(step(c, read, err));
+            bytes = 0;
+        }
         if (drop && v.state == LLADD_DTABLE_TOMBSTONE)
             continue;
         TRY(lladd_dtable_run_add(b, &key, &v));
-        /* Checked every 1024 rows, so that a close does not wait for the whole run. */
-        if ((++*rows & 1023) == 0 && lladd_atomic_load32(&t->hurry))
-            return lladd_error_set(err, LLADD_BUSY, "table \"%s\" is being closed", t->name);
+        ++*rows;
     }
     return rc == LLADD_END ? 0 : rc;
 }
@@ -50,7 +68,7 @@ static int build_as(struct ll_managed_change *c, const struct lladd_dtable *from
     TRY(lladd_dtable_cursor_open(from, LLADD_DTABLE_TOMBSTONES, &rows, err));
     int rc = begin_run(c, config, &b);
     if (!rc) {
-        rc = add_rows(c->t, b, rows, drop, &n, err);
+        rc = add_rows(c, b, rows, drop, &n, err);
         if (!rc && !drop)
             rc = ll_managed__add_ranges(b, from, &n, err);
         if (!rc && n)

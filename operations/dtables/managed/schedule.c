@@ -6,7 +6,7 @@
  * older ones: z is the number of trailing zero bits of n. (The paper's text subtracts one from z;
  * the sequence in the paper does not.) The tiered schedule begins with the newest
  * run and adds older runs, while the next run is at most 5/4 as large as the runs added before it
- * together. If these are at least k runs, it combines them. */
+ * together. If these are at least k runs, it combines them. level.c has the schedule of levels. */
 #include "operations/dtables/managed/managed.h"
 
 /* `now` may be before the end of the newest digest, because a thread reads the clock before it
@@ -49,28 +49,41 @@ static uint32_t tier(const struct ll_manifest *m)
     return n >= m->every ? n : 0;
 }
 
-/* Returns how many of the newest runs are to be combined now. Called under the mutex. */
-static uint32_t combine_due(const struct lladd_managed *t)
+uint32_t ll_managed__combine_due(const struct lladd_managed *t, uint32_t *first)
 {
     const struct ll_manifest *m = &t->manifest;
+    *first = 0;
+    if (m->schedule == LLADD_MANAGED_LEVELS)
+        return ll_managed__level_due(t, first);
     uint32_t n = m->schedule == LLADD_MANAGED_RULER    ? ruler(m)
                  : m->schedule == LLADD_MANAGED_TIERED ? tier(m)
                                                        : 0;
     return n > 1 ? n : 0;
 }
 
+/* Does a combine go before a digest? With levels it does: digests add to C1, and a combine that
+ * waited for them would wait as long as there are writers. Called under the mutex. */
+static bool combine_first(const struct lladd_managed *t)
+{
+    return t->manifest.schedule == LLADD_MANAGED_LEVELS && !t->compaction_failed &&
+           !lladd_atomic_load32(&t->asked);
+}
+
 int ll_managed__due(struct lladd_managed *t, uint64_t now)
 {
     int due = 0;
+    uint32_t first;
     lladd_mutex_lock(&t->mutex);
+    bool digest = !t->digesting && digest_due(t, now);
+    bool combine = !t->combining && ll_managed__combine_due(t, &first);
     if (t->closing || t->opening)
         due = 0;
     else if (t->ready && !t->freeing && !t->free_failed)
         due = LL_FREE;
-    else if (!t->digesting && digest_due(t, now))
-        due = LL_DIGEST;
-    else if (!t->combining && combine_due(t))
+    else if (combine && (!digest || combine_first(t)))
         due = LL_COMBINE;
+    else if (digest)
+        due = LL_DIGEST;
     else if (t->ready && !t->freeing)
         due = LL_FREE;
     lladd_mutex_unlock(&t->mutex);
@@ -102,19 +115,28 @@ static int work_begin(struct lladd_managed *t, enum ll_managed_work what, struct
     bool busy = *flag(t, what) || t->closing;
     if (!busy)
         *flag(t, what) = true;
+    if (t->manifest.schedule == LLADD_MANAGED_LEVELS)
+        lladd_cond_broadcast(&t->changed); /* a writer may be waiting for the work to begin */
     lladd_mutex_unlock(&t->mutex);
     return busy ? lladd_error_set(err, LLADD_BUSY, "table \"%s\" is being %s, or closed", t->name,
                                   names[what])
                 : 0;
 }
 
-static void work_end(struct lladd_managed *t, enum ll_managed_work what)
+static void work_end(struct lladd_managed *t, enum ll_managed_work what, int rc)
 {
     uint64_t now = lladd_now_ns(t->db);
     lladd_mutex_lock(&t->mutex);
     *flag(t, what) = false;
-    if (what == LL_DIGEST)
+    if (what == LL_DIGEST) {
         t->digested_ns = now;
+        t->flush = (struct ll_managed_merge){.rows = 0};
+        t->flush_failed = rc == LLADD_BUSY ? t->flush_failed : rc;
+        t->compaction_failed = false; /* its turn again */
+    } else if (what == LL_COMBINE) {
+        t->compaction = (struct ll_managed_merge){.rows = 0};
+        t->compaction_failed = rc && rc != LLADD_BUSY;
+    }
     lladd_cond_broadcast(&t->changed);
     lladd_mutex_unlock(&t->mutex);
 }
@@ -142,18 +164,10 @@ void ll_managed__work_go_on(struct lladd_managed *t)
 int ll_managed__step(struct lladd_managed *t, int due, struct lladd_error *err)
 {
     TRY(work_begin(t, (enum ll_managed_work)due, err));
-    int rc = 0;
-    if (due == LL_DIGEST) {
-        rc = ll_managed__flush_now(t, err);
-    } else if (due == LL_FREE) {
-        rc = ll_managed__reclaim_now(t, err);
-    } else {
-        lladd_mutex_lock(&t->mutex);
-        uint32_t n = combine_due(t);
-        lladd_mutex_unlock(&t->mutex);
-        rc = ll_managed__compact_now(t, 0, n, err);
-    }
-    work_end(t, (enum ll_managed_work)due);
+    int rc = due == LL_DIGEST ? ll_managed__flush_now(t, err)
+             : due == LL_FREE ? ll_managed__reclaim_now(t, err)
+                              : ll_managed__compact_now(t, 0, err);
+    work_end(t, (enum ll_managed_work)due, rc);
     return rc;
 }
 
@@ -175,7 +189,7 @@ int lladd_managed_digest(struct lladd_managed *t, struct lladd_error *err)
     TRY(lladd_check_process(t->db, err));
     TRY(work_begin(t, LL_DIGEST, err));
     int rc = ll_managed__flush_now(t, err);
-    work_end(t, LL_DIGEST);
+    work_end(t, LL_DIGEST, rc);
     ll_managed__wake(t->all); /* a combine may be due now */
     return rc;
 }
@@ -184,8 +198,8 @@ int lladd_managed_combine(struct lladd_managed *t, uint32_t runs, struct lladd_e
 {
     TRY(lladd_check_process(t->db, err));
     TRY(work_begin(t, LL_COMBINE, err));
-    int rc = ll_managed__compact_now(t, 0, runs ? runs : UINT32_MAX, err);
-    work_end(t, LL_COMBINE);
+    int rc = ll_managed__compact_now(t, runs ? runs : UINT32_MAX, err);
+    work_end(t, LL_COMBINE, rc);
     ll_managed__wake(t->all); /* another combine may be due, and runs may have to be freed */
     return rc;
 }
@@ -244,6 +258,9 @@ int lladd_managed_stats_get(struct lladd_managed *t, struct lladd_managed_stats 
     s.waits = lladd_atomic_load64(&t->waits);
     s.failures = lladd_atomic_load64(&t->failures);
     s.last_failure = t->last_failure;
+    s.frozen_bytes = t->flush.bytes;
+    s.level_bytes =
+        m->schedule == LLADD_MANAGED_LEVELS ? (uint64_t)ll_managed__level_target(t) : 0;
     lladd_mutex_unlock(&t->mutex);
     memcpy(out, &s, s.struct_size < sizeof s ? s.struct_size : sizeof s);
     return 0;

@@ -15,7 +15,7 @@
  *   change.c                           changes of the manifest, for flush.c, compact.c, reclaim.c
  *                                      and alter.c
  *   run_build.c                        building a run, for flush.c and compact.c
- *   schedule.c, pool.c                 when maintenance is due, and its threads
+ *   schedule.c, level.c, pool.c        when maintenance is due, and its threads
  *   alter.c                            changing a table's settings
  *
  * There are no log records and no recovery code here: the journal replays the entries that were not

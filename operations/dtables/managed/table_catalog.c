@@ -150,7 +150,7 @@ int ll_managed__set_triggers(const struct lladd_managed_options *o, unsigned whi
         m->max_rows = o->rows;
     if (which & LLADD_MANAGED_INTERVAL)
         m->interval_ns = o->interval_ns;
-    return m->schedule > LLADD_MANAGED_NEVER || m->every < 2
+    return m->schedule > LLADD_MANAGED_LEVELS || m->every < 2
                ? lladd_error_set(err, LLADD_BAD_ARGUMENT, "an unknown schedule, or every is 1")
                : 0;
 }

@@ -309,6 +309,9 @@ static void digest(void *ctx, uint64_t tag, lladd_lsn upto)
     (void)tag;
     (void)upto;
     lladd_atomic_store32(&t->asked, 1);
+    lladd_mutex_lock(&t->mutex);
+    lladd_cond_broadcast(&t->changed); /* a flush in progress waits no longer (level.c) */
+    lladd_mutex_unlock(&t->mutex);
     ll_managed__wake(t->all);
 }
 

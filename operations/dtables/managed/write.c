@@ -194,6 +194,7 @@ int lladd_managed_put(struct lladd_txn *txn, struct lladd_managed *t,
     TRY(lladd_txn_now_get(txn, &now));
     TRY(ll_managed__use(txn, t, &u));
     TRY(check(txn, t, key, v));
+    TRY(ll_managed__stall(t, lladd_txn_error_out(txn)));
     TRY(ll_managed__begin_writing(txn, u));
     if (ll_managed__entry_put(u, key, v, &entry))
         return ll_managed__no_memory(lladd_txn_error_out(txn));
@@ -201,7 +202,6 @@ int lladd_managed_put(struct lladd_txn *txn, struct lladd_managed *t,
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_TOO_LARGE,
                                "a row of %zu bytes: a record of the journal takes at most %zu",
                                entry.len, ll_managed__entry_most(t));
-    ll_managed__stall(t);
     struct claim c = {.value = v, .next = now.next};
     TRY(claim_anyhow(txn, u, key, &c));
     int rc = lladd_journal_append(txn, t->tag, entry, NULL);
