@@ -200,7 +200,9 @@ struct lladd_dst_event {
     X(BULK_LEFT, "bulk-left", "O3", "a backup lacks pages that were written in bulk meanwhile") \
     X(PIN_EARLY, "pin-early", "O3", "an archive lets go of a segment before the store has it") \
     X(SPOOL_LEFT, "spool-left", "O6", "an archive stores log without the pages written in bulk") \
-    X(FORK_IGNORED, "fork-ignored", "O6", "a copy gets log that its origin wrote after the fork")
+    X(FORK_IGNORED, "fork-ignored", "O6", "a copy gets log that its origin wrote after the fork") \
+    X(ABSORB_KEEPS, "absorb-keeps", "O2", "a flush does not replace the run that it merged") \
+    X(DROP_EARLY, "drop-early", "O2", "a flush drops tombstones that hide rows of older runs")
 
 /** The bugs' numbers; LLADD_BUG_MASK gives their bits in lladd_dst.planted. */
 enum lladd_bug {

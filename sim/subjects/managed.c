@@ -9,6 +9,10 @@
  * the configuration and the flush settings are changed. dtable.managed.threads: one thread commits
  * a change of two rows. The other thread flushes and compacts the table, and must see both changes
  * or none. Each thread opens the table and closes it.
+ *
+ * dtable.managed.levels: the schedule of levels: flushes absorb the newest run, and compactions
+ * leave the newest run alone. dtable.managed.levels.threads: one thread commits a change of two
+ * rows, one flushes, and one compacts all runs.
  */
 #include "sim/subjects/subjects.h"
 
@@ -389,6 +393,152 @@ static int run_thread(void *ctx, struct lladd_sim *sim, struct lladd_db *db, uns
     return lladd_managed_close(t, err);
 }
 
+/* ---- levels ---------------------------------------------------------------------------------- */
+
+/* With SMALL memory, the only run is C2, and C1 is large enough to be combined; with LARGE memory,
+ * neither. */
+enum { SMALL = 30, LARGE = 1000, OLDER = 8 };
+
+static int set_memory(struct lladd_managed *t, uint64_t bytes, struct lladd_error *err)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    o.memory_bytes = bytes;
+    return lladd_managed_alter(t, LLADD_MANAGED_MEMORY_BYTES, &o, err);
+}
+
+/* Returns an error if the last flush has absorbed a run. That other flushes do absorb a run, the
+ * planted bugs show: the simulator would not find them otherwise. */
+static int expect_runs(struct lladd_managed *t, uint64_t least, struct lladd_error *err)
+{
+    struct lladd_managed_stats s = {.struct_size = sizeof s};
+    TRY(lladd_managed_stats_get(t, &s, NULL, 0, err));
+    return s.runs >= least ? 0
+                           : lladd_error_set(err, LLADD_BAD_STATE, "only %u runs",
+                                             (unsigned)s.runs);
+}
+
+static int put_all(struct lladd_db *db, struct lladd_managed *t, uint32_t from, uint32_t to,
+                   struct lladd_error *err)
+{
+    struct lladd_txn *txn;
+    TRY(lladd_begin(db, NULL, &txn, err));
+    int rc = 0;
+    for (uint32_t i = from; !rc && i < to; i++)
+        rc = put(txn, t, i, i + 1);
+    TRY(rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn));
+    return lladd_managed_digest(t, err);
+}
+
+/* The only run has the first OLDER rows. */
+static int setup_levels(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    struct lladd_managed *t;
+    struct lladd_txn *txn;
+    (void)ctx;
+    o.type = LLADD_DTABLE_U32;
+    o.schedule = LLADD_MANAGED_LEVELS;
+    TRY(lladd_begin(db, NULL, &txn, err));
+    int rc = lladd_managed_create(txn, NAME, &o);
+    TRY(rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn));
+    TRY(lladd_managed_open(db, NAME, &t, err));
+    TRY(put_all(db, t, 0, OLDER, err));
+    return lladd_managed_close(t, err);
+}
+
+/* C2 has the first OLDER rows, and C1 two more. */
+static int setup_two_runs(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    struct lladd_managed *t;
+    TRY(setup_levels(ctx, db, err));
+    TRY(lladd_managed_open(db, NAME, &t, err));
+    TRY(set_memory(t, SMALL, err));
+    TRY(put_all(db, t, OLDER, OLDER + 2, err));
+    TRY(expect_runs(t, 2, err));
+    TRY(set_memory(t, LARGE, err));
+    return lladd_managed_close(t, err);
+}
+
+static void init_levels(void *ctx, void *model)
+{
+    struct rows *r = model;
+    (void)ctx;
+    for (uint32_t i = 0; i < OLDER; i++)
+        r->number[i] = i + 1;
+}
+
+static void init_two_runs(void *ctx, void *model)
+{
+    struct rows *r = model;
+    init_levels(ctx, model);
+    for (uint32_t i = OLDER; i < OLDER + 2; i++)
+        r->number[i] = i + 1;
+}
+
+static int deletes_first_and_last(struct lladd_sim *sim, struct lladd_txn *txn,
+                                  struct lladd_managed *t)
+{
+    TRY(put_noted(sim, txn, t, 0, 0));
+    TRY(del_noted(sim, txn, t, 8, KEYS));
+    return lladd_sim_commit(sim, txn);
+}
+
+static int run_levels(void *ctx, struct lladd_sim *sim, struct lladd_db *db,
+                      struct lladd_error *err)
+{
+    struct lladd_managed *t;
+    (void)ctx;
+    TRY(lladd_managed_open(db, NAME, &t, err));
+    TRY(in_txn(sim, t, db, changes, err));
+    TRY(lladd_managed_digest(t, err)); /* absorbs the only run, and drops a tombstone */
+    TRY(in_txn(sim, t, db, stays_open, err));
+    TRY(set_memory(t, SMALL, err));
+    TRY(in_txn(sim, t, db, deletes, err));
+    TRY(lladd_managed_digest(t, err)); /* begins C1 */
+    TRY(expect_runs(t, 2, err));
+    TRY(lladd_checkpoint(db, err));
+    TRY(set_memory(t, LARGE, err));
+    TRY(in_txn(sim, t, db, gives_up, err));
+    TRY(in_txn(sim, t, db, deletes_first_and_last, err));
+    TRY(lladd_managed_digest(t, err)); /* absorbs C1, and keeps tombstones and a range */
+    TRY(set_memory(t, SMALL, err));
+    TRY(in_txn(sim, t, db, two_rows, err));
+    TRY(lladd_managed_digest(t, err)); /* begins another C1 */
+    TRY(expect_runs(t, 3, err));
+    TRY(tidy_up(t, err)); /* combines the others */
+    return in_txn(sim, t, db, comes_last, err);
+}
+
+static int combines(struct lladd_managed *t, struct lladd_error *err)
+{
+    int rc;
+    while ((rc = lladd_managed_combine(t, 0, err)) == LLADD_BUSY)
+        lladd_yield(); /* a flush absorbs one of the runs */
+    return rc;
+}
+
+static int flushes(struct lladd_sim *sim, struct lladd_managed *t, struct lladd_db *db,
+                   struct lladd_error *err)
+{
+    TRY(lladd_managed_digest(t, err));
+    TRY(in_txn(sim, t, db, sees_whole, err));
+    return lladd_managed_digest(t, err);
+}
+
+static int run_levels_thread(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
+                             struct lladd_error *err)
+{
+    struct lladd_managed *t;
+    (void)ctx;
+    TRY(open_anyhow(db, &t, err));
+    TRY(thread == 0   ? in_txn(sim, t, db, two_rows, err)
+        : thread == 1 ? flushes(sim, t, db, err)
+                      : combines(t, err));
+    return lladd_managed_close(t, err);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+
 static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
     struct lladd_managed *t;
@@ -508,10 +658,8 @@ static const struct lladd_sim_excuse excuses[] = {
         .about = how, \
         __VA_ARGS__, \
         .configure = configure, \
-        .setup = setup, \
         .dump = dump, \
         .model_size = sizeof(struct rows), \
-        .model_init = init, \
         .model_apply = apply, \
         .model_dump = model_dump, \
         .describe = describe, \
@@ -521,13 +669,23 @@ static const struct lladd_sim_excuse excuses[] = {
         .excuses = excuses, \
     }
 
+#define FOUR_ROWS .setup = setup, .model_init = init
+#define ONE_RUN .setup = setup_levels, .model_init = init_levels
+#define TWO_RUNS .setup = setup_two_runs, .model_init = init_two_runs
+
 SUBJECT(ll_sim_subject_managed, "dtable.managed",
-        "rows of a managed dTable: put, deleted, digested, combined", .run = run);
+        "rows of a managed dTable: put, deleted, digested, combined", FOUR_ROWS, .run = run);
 SUBJECT(ll_sim_subject_managed_ranges, "dtable.managed.ranges",
-        "ranges of a managed dTable: deleted, digested, combined", .run = run_ranges);
+        "ranges of a managed dTable: deleted, digested, combined", FOUR_ROWS, .run = run_ranges);
 SUBJECT(ll_sim_subject_managed_settings, "dtable.managed.settings",
         "a managed dTable gets other configurations and limits between digests and combines",
-        .run = run_settings, .check = check_settings);
+        FOUR_ROWS, .run = run_settings, .check = check_settings);
 SUBJECT(ll_sim_subject_managed_threads, "dtable.managed.threads",
         "a managed dTable is written by one thread, digested and combined by another",
-        .threads = 2, .run_thread = run_thread);
+        FOUR_ROWS, .threads = 2, .run_thread = run_thread);
+SUBJECT(ll_sim_subject_managed_levels, "dtable.managed.levels",
+        "a managed dTable of three components: digests absorb the newest run, also with tombstones",
+        ONE_RUN, .run = run_levels);
+SUBJECT(ll_sim_subject_managed_levels_threads, "dtable.managed.levels.threads",
+        "a managed dTable of three components is written, digested and combined by three threads",
+        TWO_RUNS, .threads = 3, .run_thread = run_levels_thread);

@@ -38,6 +38,8 @@
     X(limit) \
     X(lists) \
     X(managed) \
+    X(managed_levels) \
+    X(managed_levels_threads) \
     X(managed_ranges) \
     X(managed_settings) \
     X(managed_threads) \

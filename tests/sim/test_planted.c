@@ -149,6 +149,9 @@ static const struct row rows[] = {
     {LLADD_BUG_PIN_EARLY, EXPLORE, "archive", LLADD_SIM_O_CHECK, 1, KILLED, 0, 0},
     {LLADD_BUG_SPOOL_LEFT, EXPLORE, "archive", LLADD_SIM_O_PROGRESS, 1, KILLED, 0, 0},
     {LLADD_BUG_FORK_IGNORED, EXPLORE, "restore", LLADD_SIM_O_PROGRESS, 1, KILLED, 0, 0},
+    {LLADD_BUG_ABSORB_KEEPS, EXPLORE, "dtable.managed.levels", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
+    {LLADD_BUG_DROP_EARLY, EXPLORE, "dtable.managed.levels", LLADD_SIM_O_CONTENTS, 1, KILLED, 0,
+     0},
     /* Mode ERRORS injects errors, but also finds bugs that need no error. */
     {LLADD_BUG_WAL_GATE, ERRORS, "counters", LLADD_SIM_O_WAL, 0, 0, 0, 0},
     {LLADD_BUG_ACKNOWLEDGE, ERRORS, "counters", LLADD_SIM_O_LOST, 0, 0, 0, 0},

@@ -108,7 +108,8 @@ static int build_flush(struct ll_managed_change *c, uint64_t cutoff)
     for (uint32_t i = 0; !rc && i < c->inputs; i++)
         tables[v->n_mems + i] = v->runs[i]->table;
     if (!rc)
-        rc = ll_managed__build(c, tables, n, t->config[0], oldest);
+        rc = ll_managed__build(c, tables, n, t->config[0],
+                               oldest || (c->inputs && LLADD_PLANTED(LLADD_BUG_DROP_EARLY)));
     lladd_mem_free(t->db, slices);
     lladd_mem_free(t->db, tables);
     return rc;
@@ -117,6 +118,8 @@ static int build_flush(struct ll_managed_change *c, uint64_t cutoff)
 static int swap_flush(struct ll_managed_change *c, uint64_t cutoff)
 {
     struct lladd_managed *t = c->t;
+    if (LLADD_PLANTED(LLADD_BUG_ABSORB_KEEPS))
+        ll_managed__change_unclaim(c);
     lladd_mutex_lock(&t->swap);
     int rc = ll_managed__change_prepare(c);
     if (!rc && c->inputs) {
