@@ -3,7 +3,7 @@
  * memory of the rows, digests, and the cost of reading through the layers. Prints JSON lines; see
  * docs/benchmarks.md.
  *
- *   bench-managed [case]...   cases: load small read; default: all
+ *   bench-managed [case]...   cases: load small read schedules; default: all
  *
  * The tables have four million keys from 0 up and values of five bytes. The database
  * is on a memory device. */
@@ -22,13 +22,15 @@ struct fixture {
     struct lladd_managed *t;
 };
 
-static void open_db(struct fixture *b)
+static void open_as(struct fixture *b, enum lladd_managed_schedule schedule, uint64_t memory)
 {
     struct lladd_managed_options m = LLADD_MANAGED_OPTIONS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_txn *txn;
     bench_dtable_open(&b->dev, &b->db);
     m.type = LLADD_DTABLE_U32;
+    m.schedule = schedule;
+    m.memory_bytes = memory;
     m.config = "class(dt) exception_dtable config [ \"base\" class(dt) array_dtable "
                "\"base_config\" config [ \"value_size\" int 5 ] "
                "\"alt\" class(dt) linear_dtable \"reject_value\" string \"_____\" ]";
@@ -36,6 +38,11 @@ static void open_db(struct fixture *b)
     bench_must(lladd_managed_create(txn, "rows", &m), "create");
     bench_must(lladd_commit(txn), "commit");
     bench_must(lladd_managed_open(b->db, "rows", &b->t, &err), "open a table");
+}
+
+static void open_db(struct fixture *b)
+{
+    open_as(b, LLADD_MANAGED_RULER, 0);
 }
 
 static void close_db(struct fixture *b)
@@ -221,12 +228,111 @@ static void read_rows(void)
     close_db(&b);
 }
 
+/* ---- schedules ------------------------------------------------------------------------------- */
+
+enum { MEMORY = 4 << 20, A_TIME = 100 };
+
+/* Writes A_TIME rows in one transaction. The keys of all transactions together are a permutation of
+ * the numbers below ROWS, which has no divisor but 2 and 5. */
+static void write_some(struct fixture *b, uint32_t from)
+{
+    struct lladd_txn *txn;
+    lladd_lsn lsn;
+    bench_must(lladd_begin(b->db, NULL, &txn, NULL), "begin");
+    for (uint32_t i = from; i < from + A_TIME; i++)
+        put(txn, b, (uint32_t)((uint64_t)i * 2654435769u % ROWS), "aoife");
+    bench_must(lladd_commit_async(txn, &lsn), "commit");
+}
+
+/* Does all work that is due; returns the bytes of the runs that it makes. *newest: the newest
+ * generation of a run so far. */
+static uint64_t maintain(struct fixture *b, uint64_t *newest)
+{
+    struct lladd_managed_stats s = {.struct_size = sizeof s};
+    struct lladd_managed_run runs[64];
+    uint64_t bytes = 0;
+    bool more = true;
+    while (more) {
+        uint64_t before = *newest;
+        bench_must(lladd_managed_maintain(b->t, &more, NULL), "maintain");
+        bench_must(lladd_managed_stats_get(b->t, &s, runs, 64, NULL), "stats");
+        for (uint64_t i = 0; i < s.runs && i < 64; i++) {
+            bytes += runs[i].generation > before ? runs[i].bytes : 0;
+            *newest = runs[i].generation > *newest ? runs[i].generation : *newest;
+        }
+    }
+    return bytes;
+}
+
+/* The bytes of runs that are written for each row. */
+static double written(enum lladd_managed_schedule schedule)
+{
+    struct fixture b;
+    uint64_t bytes = 0, newest = 0;
+    open_as(&b, schedule, MEMORY);
+    for (uint32_t from = 0; from < ROWS; from += A_TIME) {
+        write_some(&b, from);
+        bytes += maintain(&b, &newest);
+    }
+    close_db(&b);
+    return (double)bytes / ROWS;
+}
+
+/* Returns millions of rows per second, with two threads that digest and combine. *memory gets the
+ * most MiB that memtables took. */
+static double write_all(enum lladd_managed_schedule schedule, double *memory)
+{
+    struct lladd_managed_stats s = {.struct_size = sizeof s};
+    struct fixture b;
+    uint64_t most = 0;
+    open_as(&b, schedule, MEMORY);
+    bench_must(lladd_managed_threads(b.db, 2, NULL), "threads");
+    uint64_t t0 = bench_now_ns();
+    for (uint32_t from = 0; from < ROWS; from += A_TIME) {
+        write_some(&b, from);
+        if (from % (100 * A_TIME))
+            continue;
+        bench_must(lladd_managed_stats_get(b.t, &s, NULL, 0, NULL), "stats");
+        most = s.pending_bytes > most ? s.pending_bytes : most;
+    }
+    double rate = ROWS / ((double)(bench_now_ns() - t0) / 1e9) / 1e6;
+    bench_must(lladd_managed_threads(b.db, 0, NULL), "threads");
+    close_db(&b);
+    *memory = (double)most / 1048576;
+    return rate;
+}
+
+/* Rows in random order, with two schedules. */
+static void schedules(void)
+{
+    static const struct {
+        const char *name;
+        enum lladd_managed_schedule schedule;
+    } all[] = {{"tiered", LLADD_MANAGED_TIERED}, {"levels", LLADD_MANAGED_LEVELS}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        struct bench_figure rate = {.n = 0}, bytes = {.n = 0}, memory = {.n = 0};
+        char text[80];
+        for (int run = 0; run < BENCH_RUNS; run++) {
+            double most;
+            bench_add(&rate, write_all(all[i].schedule, &most));
+            bench_add(&memory, most);
+        }
+        bench_add(&bytes, written(all[i].schedule));
+        (void)snprintf(text, sizeof text, "%s: rows written in random order", all[i].name);
+        print(text, "million/s", &rate, NULL);
+        (void)snprintf(text, sizeof text, "%s: rows in memory, at most", all[i].name);
+        print(text, "MiB", &memory, NULL);
+        (void)snprintf(text, sizeof text, "%s: written to runs for each row", all[i].name);
+        print(text, "bytes", &bytes, NULL);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"load", load}, {"small", small}, {"read", read_rows}};
+    } cases[] = {{"load", load}, {"small", small}, {"read", read_rows}, {"schedules", schedules}};
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         bool wanted = argc == 1;
         for (int i = 1; i < argc; i++)
