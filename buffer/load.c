@@ -103,6 +103,8 @@ static int fill(struct ll_buffer *b, struct ll_frame *f, uint64_t n, unsigned ho
     } else {
         bool redo = (how & LL_FIX_REDO) != 0;
         rc = read_and_verify(b, f, n, redo, err);
+        if (rc == 0) /* if a write of the page failed meanwhile, the file has an older page */
+            rc = ll_buffer__check(b, err);
         if (rc == 0 && b->cfg.loaded)
             rc = b->cfg.loaded(b->cfg.ctx, f, err);
         if (rc == 0 && redo) /* redo may change the page, or give it another type */

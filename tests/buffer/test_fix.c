@@ -481,6 +481,36 @@ START_TEST(an_unused_heap_is_one_allocation)
 }
 END_TEST
 
+/* ---- poison ---- */
+
+static void poison_in_a_read(void *ctx, uint64_t number, unsigned kind, const char *name)
+{
+    struct fixture *r = ctx;
+    struct lladd_error why = LLADD_ERROR_INIT;
+    (void)number, (void)name;
+    if (kind == FAULT_PREAD)
+        (void)ll_poison_set(&r->poison, LLADD_WRITE_FAILED, &why, NULL);
+}
+
+/* During the read another thread's write of the page may have failed, and the page may have been
+ * evicted since. Then the file has an older page. */
+START_TEST(a_page_read_while_a_write_fails_is_refused)
+{
+    for (unsigned redo = 0; redo < 2; redo++) {
+        unsigned how = redo ? LL_FIX_EXCLUSIVE | LL_FIX_REDO : LL_FIX_SHARED;
+        struct fixture r;
+        fixture_open(&r, _i, PAGES);
+        fixture_put(&r, 0, 1);
+        fixture_flush(&r);
+        fixture_reopen(&r);
+        fault_device_hook(r.fault, poison_in_a_read, &r);
+        ck_assert_int_eq(fixture_try(&r, 0, how), LLADD_WRITE_FAILED);
+        fault_device_hook(r.fault, NULL, NULL);
+        fixture_close(&r);
+    }
+}
+END_TEST
+
 /* ---- page type callbacks ---- */
 
 static struct {
@@ -643,6 +673,7 @@ int main(void)
     tcase_add_loop_test(t, eviction_can_be_forbidden, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, opening, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, a_page_that_the_log_does_not_hold_is_read, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_page_read_while_a_write_fails_is_refused, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, callbacks_come_in_pairs, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, statistics, 0, FIXTURE_KINDS);
     suite_add_tcase(s, t);
