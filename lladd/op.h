@@ -179,7 +179,7 @@ struct lladd_page_type {
      *  frame for the extension's use. Not called for a page that is formatted, nor if redo of the
      *  page begins with an image: then the pointer stays NULL, and recovery fails with
      *  LLADD_BAD_RECORD if `check` refuses the image. For a page that full recovery reads for redo
-     *  the pointer is given to `evicted` at once. Nullable */
+     *  the pointer is given to `evicted` at once; lladd_page_rebuild gives it, too. Nullable */
     int (*loaded)(void *ctx, struct lladd_view page, void **private_, struct lladd_error *);
     /** Called with the copy that is about to be written, before its checksum is computed; the
      *  thread holds no latch of the library. May change bytes of bulk-written pages only (OP-1).

@@ -428,8 +428,10 @@ static int rebuild_frame(struct ll_core *core, struct ll_fetch *made, bool *newe
         return rc;
     lsn = ll_page_lsn(made->bytes);
     *newer = lsn.v >= had.v;
-    if (lsn.v > had.v)
+    if (lsn.v > had.v) {
+        ll_buffer_forget_private(core->buffer, made->frame);
         memcpy(bytes, made->bytes, core->page_size);
+    }
     return 0;
 }
 

@@ -2,6 +2,7 @@
 /* The callbacks of page types: what they hear of, and what they may refuse. */
 #include "db_fixture.h"
 
+#include <lladd/bulk.h>
 #include <lladd/sync.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -118,6 +119,34 @@ START_TEST(redo_gives_a_page_another_type)
 }
 END_TEST
 
+/* lladd_page_rebuild replaces the bytes of a page that `loaded` has seen. */
+START_TEST(a_rebuilt_page_loses_the_private_pointer)
+{
+    struct lladd_page_type watched = watched_cells();
+    size_t len;
+    fixture_init(&r, (unsigned)_i);
+    register_watched(&watched);
+    fixture_open(&r);
+    lladd_pageno page = fixture_page(&r);
+    fixture_set(&r, cell_of(page, 0), 1);
+    fixture_close(&r);
+    unsigned char *old = fixture_file(&r, "pages", &len);
+    fixture_open(&r);
+    fixture_set(&r, cell_of(page, 0), 2);
+    fixture_close(&r);
+    fixture_file_write(&r, "pages", old + page.v * 4096, 4096, page.v * 4096); /* a lost write */
+    free(old);
+    fixture_open(&r);
+    fixture_expect(&r, cell_of(page, 0), 1);
+    ck_assert_uint_eq(loaded, evicted + 1);
+    ok_db(&r, lladd_page_rebuild(r.db, page, &r.err));
+    fixture_expect(&r, cell_of(page, 0), 2);
+    ck_assert_uint_eq(loaded, evicted);
+    ck_assert_uint_eq(bad_private, 0);
+    fixture_free(&r);
+}
+END_TEST
+
 static unsigned checkpointing, in_flush;
 
 /* Has the pointer for some turns of the other threads. */
@@ -212,6 +241,7 @@ int main(void)
     TCase *tc = tcase_create("all");
     tcase_add_loop_test(tc, page_types_hear_of_loading_flushing_and_eviction, 0, FIXTURE_KINDS);
     tcase_add_loop_test(tc, redo_gives_a_page_another_type, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(tc, a_rebuilt_page_loses_the_private_pointer, 0, FIXTURE_KINDS);
     tcase_add_loop_test(tc, a_page_is_formatted_while_its_copy_is_flushed, 0, FIXTURE_KINDS);
     tcase_add_loop_test(tc, a_page_type_may_refuse_to_load_a_page, 0, FIXTURE_KINDS);
     suite_add_tcase(s, tc);
