@@ -16,7 +16,9 @@
 struct ll_log_cursor {
     struct ll_log *log;
     struct ll_log__reader reader;
-    uint64_t at; /* end of the last record read */
+    uint64_t at;               /* end of the last record read */
+    struct lladd_error failed; /* of ll_log_cursor_walk: the first sector that cannot be read, if
+                                * no gap was reported since */
 };
 
 int ll_log_cursor_open(struct ll_log *log, struct ll_log_cursor **out)
@@ -331,6 +333,8 @@ static int boundary_near(struct ll_log_cursor *c, uint64_t lsn, uint64_t *bounda
         struct ll_log__block b;
         uint64_t begin = 0, before = 0;
         int rc = read_header(c->log, lsn, &b, &begin, &before, err);
+        if (rc == LLADD_READ_FAILED && c->reader.failed && begin)
+            rc = LLADD_END;
         if (rc && rc != LLADD_END)
             return rc;
         if (!rc && b.first_record != LL_LOG_BLOCK_NONE && b.first_record != LL_LOG_BLOCK_UNKNOWN) {
@@ -353,6 +357,7 @@ static int resynchronise(struct ll_log_cursor *c, uint64_t lsn, struct ll_record
     struct ll_log__reader lenient;
     ll_log__reader_init(&lenient, c->log);
     lenient.lenient = true;
+    lenient.failed = c->reader.failed;
     int rc = ll_log__find_record(&lenient, lsn, rec, err);
     uint64_t found = rc ? 0 : rec->lsn.v;
     ll_log__reader_free(&lenient);
@@ -398,10 +403,12 @@ int ll_log_cursor_walk(struct ll_log_cursor *c, lladd_lsn from, struct ll_record
                        struct lladd_error *gap)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
+    c->reader.failed = &c->failed;
     int rc = from.v ? ll_log_cursor_seek(c, from, rec, &why) : ll_log_cursor_next(c, rec, &why);
+    bool passed = from.v && c->failed.code && (rc || rec->lsn.v > from.v);
     gap->code = 0;
-    if (rc && rc != LLADD_END)
-        *gap = why;
+    if (passed || (rc && rc != LLADD_END))
+        *gap = c->failed.code ? c->failed : why;
     from.v = from.v ? from.v : c->at;
     while (rc == LLADD_CORRUPT_LOG || rc == LLADD_MISSING_FILE) {
         from.v = (why.lsn.v > from.v ? why.lsn.v : from.v) + 1;
@@ -409,6 +416,8 @@ int ll_log_cursor_walk(struct ll_log_cursor *c, lladd_lsn from, struct ll_record
     }
     if (rc && rc != LLADD_END)
         *gap = why;
+    if (gap->code)
+        c->failed.code = 0;
     return rc;
 }
 

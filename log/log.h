@@ -295,9 +295,12 @@ int ll_log_cursor_batch(struct ll_log_cursor *, struct ll_log_share, unsigned mo
  * lsn. */
 int ll_log_cursor_seek(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *,
                        struct lladd_error *);
-/* Passes over damage. Reads the first record that begins at or after `from` or, if `from` is 0, the
- * record after the last one read. If records before *rec may be missing, *gap has the reason;
- * otherwise gap->code is 0. Also after LLADD_END. Any other error that is returned is in *gap. */
+/* Passes over damage and sectors that cannot be read. Reads the first record that begins at or
+ * after `from` or, if `from` is 0, the record after the last one read. If records before *rec may
+ * be missing, *gap has the reason; otherwise gap->code is 0. Also after LLADD_END. Any other error
+ * that is returned is in *gap. Exception: if the log begins near `from`, records between `from` and
+ * *rec may be missing without a reason (see ll_log_cursor_follow). The cursor may be used for
+ * nothing else. */
 int ll_log_cursor_walk(struct ll_log_cursor *, lladd_lsn from, struct ll_record *rec,
                        struct lladd_error *gap);
 /* ll_log_cursor_seek for a caller that must not miss a record: it fails if damage may hide a record

@@ -425,6 +425,8 @@ struct ll_log__window {
 struct ll_log__reader {
     struct ll_log *log;
     bool lenient; /* for the search after damage: block headers are not checked */
+    /* NULL, or gets the first LLADD_READ_FAILED; then sectors that cannot be read count as zeros */
+    struct lladd_error *failed;
     struct ll_log__window windows[LL_LOG__WINDOWS];
     unsigned char *scratch; /* for a record that is not contiguous in a window */
     size_t scratch_capacity;

@@ -166,6 +166,32 @@ static void check_blocks(struct ll_log__reader *r, struct ll_log__window *w)
     }
 }
 
+/* Reads the window's bytes from w->have up to `to`. If r->failed is not NULL, zeros take the place
+ * of sectors that cannot be read. */
+static int64_t read_bytes(struct ll_log__reader *r, struct ll_log__window *w, uint64_t to)
+{
+    enum { SECTOR = 4096 };
+    struct lladd_device *dev = r->log->dev;
+    struct lladd_file *file = w->seg->file;
+    uint64_t begin = w->block * w->seg->block_size, at = w->have;
+    int64_t n = ll_io_pread(dev, file, w->bytes + at, (size_t)(to - at), begin + at);
+    if (n >= 0 || !r->failed || ll_io_code((int)n, false) != LLADD_READ_FAILED)
+        return n;
+    if (r->failed->code == 0)
+        (void)ll_log__fail_io(r->failed, (int)n, false, "read", w->seg);
+    for (uint64_t len; at < to; at += len) {
+        len = SECTOR - at % SECTOR < to - at ? SECTOR - at % SECTOR : to - at;
+        n = ll_io_pread(dev, file, w->bytes + at, (size_t)len, begin + at);
+        if (n < 0 && ll_io_code((int)n, false) != LLADD_READ_FAILED)
+            return n;
+        if (n < 0)
+            memset(w->bytes + at, 0, (size_t)len);
+        else if ((uint64_t)n < len)
+            return (int64_t)(at - w->have) + n;
+    }
+    return (int64_t)(to - w->have);
+}
+
 static int fill(struct ll_log__reader *r, struct ll_log__window *w, uint64_t want,
                 struct lladd_error *err)
 {
@@ -180,8 +206,7 @@ static int fill(struct ll_log__reader *r, struct ll_log__window *w, uint64_t wan
     uint64_t to = w->have ? 2 * (uint64_t)w->have : first;
     to = to < want ? want : to;
     to = to > most ? most : to;
-    int64_t n = ll_io_pread(r->log->dev, w->seg->file, w->bytes + w->have, (size_t)(to - w->have),
-                            w->block * w->seg->block_size + w->have);
+    int64_t n = read_bytes(r, w, to);
     if (n < 0)
         return ll_log__fail_io(err, (int)n, false, "read", w->seg);
     w->have += (size_t)n;

@@ -339,6 +339,7 @@ struct ll_core {
     uint64_t given;             /* relaxed: pages that base_of has given */
     struct lladd_error refused; /* why base_of did not give a page in redo; code 0: it gave all
                                  * pages */
+    struct lladd_error unread;  /* the first part of the log that ll_redo_rebuild could not read */
     struct lladd_db *db;
     /* pace: pauses in the flush of an LL_CHECKPOINT_PACED. hurry: ends such a pause. Set by db/, or
      * NULL. */
@@ -878,7 +879,7 @@ int ll_redo_record(struct ll_core *, const struct ll_record *, struct lladd_page
 /* Rebuilds f->page, which is damaged, in f->bytes, from all log that exists. f->frame becomes dirty
  * with the LSN of the page's base. So a later checkpoint keeps the log with the base until the page
  * is written (cut_log). LLADD_CORRUPT_PAGE, with the reason: neither the log nor an extension gives
- * the page. */
+ * the page. LLADD_READ_FAILED: the same, and a part of the log cannot be read. */
 int ll_rebuild_page(struct ll_core *, struct ll_fetch *, struct lladd_error *);
 /* Rebuilds the page of a frame that is fixed exclusively, although the page is whole. *newer: the
  * result is not older than the page, and the frame has it. */

@@ -216,6 +216,8 @@ static int read_all(struct rebuild *r, struct ll_log_cursor *cursor, lladd_lsn f
     int rc = 0, read = 0;
     for (; !rc && !read; from.v = 0) {
         read = ll_log_cursor_walk(cursor, from, &rec, &gap);
+        if (gap.code == LLADD_READ_FAILED && r->core->unread.code == 0)
+            r->core->unread = gap;
         if (gap.code)
             rc = end_lives(r, 0, UINT64_MAX);
         if (rc || read)

@@ -547,6 +547,11 @@ int ll_redo(struct ll_core *core, struct ll_redo *out, struct lladd_error *err)
 
 int ll_redo_refuse(struct ll_core *core, uint64_t page, uint64_t lsn, struct lladd_error *err)
 {
+    if (core->unread.code) {
+        if (err)
+            *err = core->unread;
+        return core->unread.code;
+    }
     bool why = core->refused.page.v == page && *core->refused.message;
     int rc = ll_fail_page(err, LLADD_CORRUPT_PAGE, lladd_page_of(page),
                           "page %llu of \"pages\" is damaged, or a write was lost: it has no base "

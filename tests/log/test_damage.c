@@ -592,6 +592,38 @@ START_TEST(read_only_over_damage)
 }
 END_TEST
 
+START_TEST(walking_over_a_segment_that_cannot_be_read)
+{
+    struct ll_log_cursor *c;
+    struct ll_record rec;
+    char name[32];
+    uint64_t last;
+    make_log(&last);
+    ll_log_close(f.log);
+    f.log = NULL;
+    f.cfg.read_only = f.cfg.lenient = true;
+    must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
+    ck_assert_int_eq(ll_log_cursor_open(f.log, &c), 0);
+    name_of(8, name);
+    fault_device_only(f.fd, name);
+    fault_device_fail(f.fd, 1, FAULT_PREAD, EIO, true);
+    lladd_lsn from = {8};
+    size_t seen = 0;
+    int rc;
+    for (; (rc = ll_log_cursor_walk(c, from, &rec, &f.err)) == 0; from.v = 0) {
+        ck_assert_int_eq(f.err.code, from.v ? LLADD_READ_FAILED : 0);
+        while (rec.kind != LL_REC_SEAL && f.list[seen].rec.lsn.v < rec.lsn.v)
+            seen++;
+        ck_assert(from.v == 0 || seen > 0);
+        if (rec.kind != LL_REC_SEAL)
+            check_record(&f, &rec, seen++);
+    }
+    ck_assert_int_eq(rc, LLADD_END);
+    ck_assert_uint_eq(seen, f.count);
+    ll_log_cursor_close(c);
+}
+END_TEST
+
 static void seek_finds(struct ll_log_cursor *c, uint64_t goal, size_t i)
 {
     struct ll_record rec;
@@ -762,6 +794,7 @@ int main(void)
     tcase_add_test(t, hole_below);
     tcase_add_test(t, read_only);
     tcase_add_test(t, read_only_over_damage);
+    tcase_add_test(t, walking_over_a_segment_that_cannot_be_read);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
     srunner_run_all(sr, CK_NORMAL);

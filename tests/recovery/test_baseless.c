@@ -9,6 +9,7 @@
 
 #include <lladd/bytes.h>
 #include <lladd/log_read.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,27 +41,82 @@ static void damage_all(void)
         damage(page[k]);
 }
 
-/* Damages a byte of the record at this LSN. A second call restores it. */
-static void rot(lladd_lsn lsn)
+/* Finds the record at this LSN in a log file. Returns the offset of the LSN in the file. *byte: the
+ * byte that is 8 bytes before it. */
+static uint64_t find(lladd_lsn lsn, char name[64], unsigned char *byte)
 {
     enum { FILES = 64, HEAD = 64 };
     for (unsigned n = 0; n < FILES; n++) {
-        char name[64];
         size_t len = 0, at = HEAD;
-        (void)snprintf(name, sizeof name, "log/%016x.seg", n);
+        (void)snprintf(name, 64, "log/%016x.seg", n);
         unsigned char *bytes = fixture_file(&r, name, &len);
         while (bytes && at + 8 <= len && lladd_get64(bytes + at) != lsn.v)
             at += 8;
         bool found = bytes && at + 8 <= len;
-        if (found) {
-            bytes[at - 8] ^= 0x5a;
-            fixture_file_write(&r, name, bytes + at - 8, 1, at - 8);
-        }
+        *byte = found ? bytes[at - 8] : 0;
         free(bytes);
         if (found)
-            return;
+            return at;
     }
     ck_abort_msg("no record with this LSN");
+}
+
+/* Damages a byte of the record at this LSN. A second call restores it. */
+static void rot(lladd_lsn lsn)
+{
+    char name[64];
+    unsigned char byte;
+    uint64_t at = find(lsn, name, &byte);
+    byte ^= 0x5a;
+    fixture_file_write(&r, name, &byte, 1, at - 8);
+}
+
+/* The device of the fixture, except that reads of one sector of a log file fail. */
+static struct {
+    struct lladd_device_ops ops;
+    const struct lladd_device_ops *below;
+    char name[64];
+    uint64_t at;
+    struct lladd_file *file; /* NULL: it is not open */
+} sector;
+
+static int sector_open(struct lladd_device *dev, const char *name, unsigned flags,
+                       struct lladd_file **out)
+{
+    int rc = sector.below->open(dev, name, flags, out);
+    if (!rc && strcmp(name, sector.name) == 0)
+        sector.file = *out;
+    return rc;
+}
+
+static int sector_close(struct lladd_device *dev, struct lladd_file *file)
+{
+    if (file == sector.file)
+        sector.file = NULL;
+    return sector.below->close(dev, file);
+}
+
+static int64_t sector_pread(struct lladd_device *dev, struct lladd_file *file, void *buf,
+                            size_t len, uint64_t off)
+{
+    bool fails = file == sector.file && off <= sector.at && sector.at < off + len;
+    return fails ? -EIO : sector.below->pread(dev, file, buf, len, off);
+}
+
+/* From now on, reads of the record at this LSN fail; with LSN 0, they succeed again. */
+static void make_unreadable(lladd_lsn lsn)
+{
+    unsigned char byte;
+    struct lladd_device *dev = fault_device_dev(r.fd);
+    if (lsn.v) {
+        sector.at = find(lsn, sector.name, &byte);
+        sector.below = dev->ops;
+        sector.ops = *dev->ops;
+        sector.ops.open = sector_open;
+        sector.ops.close = sector_close;
+        sector.ops.pread = sector_pread;
+    }
+    dev->ops = lsn.v ? &sector.ops : sector.below;
 }
 
 /* Opens the database with a cache of a few pages, and reads all pages, because instant recovery
@@ -132,6 +188,16 @@ enum {
     FREED = 8  /* at the end the pages are freed */
 };
 
+static void fill_log(uint64_t bytes)
+{
+    uint64_t end = fixture_stats(&r).log_tail + bytes;
+    while (fixture_stats(&r).log_tail < end) {
+        struct lladd_txn *txn = fixture_begin(&r);
+        ok(txn, cell_put_wide(txn, cell_of(scratch, 1), 1, WIDE_MAX));
+        done(lladd_commit(txn));
+    }
+}
+
 /* The pages have bases before redo's start, in log that a pin keeps. Returns the LSN of a change
  * between the first bases and redo's start. */
 static lladd_lsn make_pages_with_older_bases(unsigned how)
@@ -150,12 +216,14 @@ static lladd_lsn make_pages_with_older_bases(unsigned how)
             ok(txn, write_extra(txn, page[k]));
         done(lladd_commit(txn));
     }
+    fill_log(8u << 10); /* more than a sector */
     struct lladd_txn *txn = fixture_begin(&r);
     for (unsigned k = 0; how & AGAIN && k < MANY; k++) {
         ok(txn, cells_format(txn, page[k]));
         ok(txn, cell_put(txn, cell_of(page[k], 1), k + 1));
     }
     done(lladd_commit(txn));
+    fill_log(128u << 10); /* more than a block of the log: recovery itself reads other blocks */
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     struct lladd_txn *loser = fixture_begin(&r);
     for (unsigned k = 0; k < MANY; k++) {
@@ -234,18 +302,22 @@ START_TEST(a_page_rebuilt_up_to_an_unknown_operation)
 }
 END_TEST
 
+enum { UNKNOWN, ROTTEN, UNREADABLE, WAYS };
+
 /* The older log has another base of each page, after a record that cannot be read or applied. */
 START_TEST(a_base_after_a_bad_record_is_enough)
 {
-    for (unsigned rotten = 0; rotten < 2; rotten++)
+    for (unsigned way = 0; way < WAYS; way++)
         for (unsigned loses = 0; loses < 2; loses++) {
             struct lladd_options without;
             lladd_lsn middle =
                 make_pages_with_unknown_records(_i, AGAIN | (loses ? LOSES : 0), &without);
-            if (rotten)
+            if (way == ROTTEN)
                 rot(middle);
+            if (way == UNREADABLE)
+                make_unreadable(middle);
             without.device = r.options.device;
-            ck_assert_msg(try_all(rotten ? &r.options : &without) == 0, "%s", r.err.message);
+            ck_assert_msg(try_all(way ? &r.options : &without) == 0, "%s", r.err.message);
             lladd_options_release(&without);
             expect_all();
         }
@@ -267,6 +339,22 @@ START_TEST(free_pages_without_a_base_do_not_matter)
         fixture_close(&r);
         lladd_options_release(&without);
         fixture_free(&r);
+    }
+}
+END_TEST
+
+/* The older log cannot be read between the pages' bases and redo's start. */
+START_TEST(an_unreadable_log_is_the_reason)
+{
+    for (unsigned loses = 0; loses < 2; loses++) {
+        begin_case(_i);
+        make_unreadable(make_pages_with_older_bases(loses ? LOSES : 0));
+        int rc = try_all(&r.options);
+        ck_assert_msg(rc == LLADD_READ_FAILED || (loses && rc == LLADD_UNDO_FAILED), "%d: %s", rc,
+                      r.err.message);
+        ck_contains(r.err.message, "cannot read \"log/");
+        make_unreadable(lladd_lsn_of(0));
+        expect_all();
     }
 }
 END_TEST
@@ -368,6 +456,7 @@ int main(void)
     tcase_add_loop_test(t, a_page_rebuilt_up_to_an_unknown_operation, 0, CASES);
     tcase_add_loop_test(t, a_base_after_a_bad_record_is_enough, 0, CASES);
     tcase_add_loop_test(t, free_pages_without_a_base_do_not_matter, 0, CASES);
+    tcase_add_loop_test(t, an_unreadable_log_is_the_reason, 0, CASES);
     tcase_add_loop_test(t, nothing_is_undone_on_a_page_without_a_base, 0, CASES);
     tcase_add_loop_test(t, a_format_in_an_undo_gives_a_base, 0, CASES);
     suite_add_tcase(s, t);
