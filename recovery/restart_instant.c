@@ -495,9 +495,9 @@ static int refuse(struct ll_instant *in, uint64_t page, int rc, const struct lla
 {
     struct ll_core *core = in->core;
     bool used = true, base;
-    if (rc == LLADD_CORRUPT_PAGE && core->is_allocated) {
+    if ((rc == LLADD_CORRUPT_PAGE || rc == LLADD_READ_FAILED) && core->is_allocated) {
         int asked = core->is_allocated(core, lladd_page_of(page), &used, err);
-        if (asked)
+        if (asked && rc != LLADD_READ_FAILED)
             return asked;
     }
     if (!used)

@@ -327,13 +327,15 @@ END_TEST
 /* The pages cannot be rebuilt, and are free. No open, checkpoint or close fails. */
 START_TEST(free_pages_without_a_base_do_not_matter)
 {
-    for (unsigned rotten = 0; rotten < 2; rotten++) {
+    for (unsigned way = 0; way < WAYS; way++) {
         struct lladd_options without;
         lladd_lsn middle = make_pages_with_unknown_records(_i, FREED, &without);
-        if (rotten)
+        if (way == ROTTEN)
             rot(middle);
+        if (way == UNREADABLE)
+            make_unreadable(middle);
         without.device = r.options.device;
-        ok_db(&r, lladd_open(NULL, rotten ? &r.options : &without, &r.db, &r.err));
+        ok_db(&r, lladd_open(NULL, way ? &r.options : &without, &r.db, &r.err));
         ok_db(&r, lladd_checkpoint(r.db, &r.err));
         ck_assert_uint_eq(fixture_stats(&r).pages_pending, 0);
         fixture_close(&r);
