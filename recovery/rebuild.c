@@ -29,6 +29,13 @@ static int rebuild_step(struct ll_core *core, const struct ll_record *rec, struc
     return rc == LLADD_EXISTS || rc == LLADD_NOT_FOUND ? 0 : rc;
 }
 
+/* If the log's directory cannot be read, reading from the result on returns the error. */
+static lladd_lsn oldest_of(struct ll_core *core)
+{
+    lladd_lsn oldest = ll_log_oldest(core->log);
+    return oldest.v ? oldest : lladd_lsn_of(1);
+}
+
 /* Does the error concern only this page, so that other pages can still be rebuilt? */
 static bool is_of_the_page(int rc)
 {
@@ -263,7 +270,7 @@ static int rebuild_from_log(struct ll_core *core, struct ll_redo *redo, struct l
     struct ll_log_cursor *cursor;
     size_t at = 0, had = redo->baseless.count;
     uint64_t page, lsn;
-    lladd_lsn oldest = ll_log_oldest(core->log);
+    lladd_lsn oldest = oldest_of(core);
     if (had == 0 || oldest.v >= core->control.redo.v || !is_worth_it(core, &redo->baseless) ||
         LLADD_PLANTED(LLADD_BUG_REBUILD))
         return 0;
@@ -375,7 +382,7 @@ static int rebuild_from_own_log(struct ll_core *core, struct ll_fetch *f,
 {
     memset(f->bytes, 0, core->page_size);
     lladd_mutex_lock(&core->cut);
-    int rc = apply_from(core, cursor, f, ll_log_oldest(core->log), true, NULL, NULL, err);
+    int rc = apply_from(core, cursor, f, oldest_of(core), true, NULL, NULL, err);
     if (!rc)
         ll_buffer_enter(core->buffer, f->frame, f->dirty_since);
     lladd_mutex_unlock(&core->cut);

@@ -361,6 +361,31 @@ START_TEST(an_unreadable_log_is_the_reason)
 }
 END_TEST
 
+/* A page must be rebuilt before anything has listed the log's files, and the directory cannot be
+ * read. */
+START_TEST(the_log_cannot_be_listed)
+{
+    uint64_t value;
+    begin_case(_i);
+    r.options.log_segment_min = r.options.log_segment_max = 64u << 10;
+    fixture_open(&r);
+    fixture_pages(&r, &scratch, 1);
+    ok_db(&r, lladd_pin_set(r.db, "kept", lladd_lsn_of(fixture_stats(&r).log_tail), &r.err));
+    page[0] = fixture_page(&r);
+    fixture_set(&r, cell_of(page[0], 1), 1);
+    fill_log(128u << 10);
+    fixture_close(&r);
+    damage(page[0]);
+    fixture_open(&r);
+    fault_device_fail(r.fd, 1, FAULT_LIST, EIO, true);
+    ck_assert_int_eq(cell_read(r.db, cell_of(page[0], 1), &value, &r.err), LLADD_READ_FAILED);
+    ck_assert_uint_gt(fault_device_fired(r.fd), 0);
+    fault_device_fail(r.fd, 0, 0, 0, false);
+    fixture_expect(&r, cell_of(page[0], 1), 1);
+    fixture_free(&r);
+}
+END_TEST
+
 /* ---- undo of pages without any base -------------------------------------------------------- */
 
 /* A loser has changed pages that the log cannot rebuild. Its changes are not undone on these pages.
@@ -459,6 +484,7 @@ int main(void)
     tcase_add_loop_test(t, a_base_after_a_bad_record_is_enough, 0, CASES);
     tcase_add_loop_test(t, free_pages_without_a_base_do_not_matter, 0, CASES);
     tcase_add_loop_test(t, an_unreadable_log_is_the_reason, 0, CASES);
+    tcase_add_loop_test(t, the_log_cannot_be_listed, 0, CASES);
     tcase_add_loop_test(t, nothing_is_undone_on_a_page_without_a_base, 0, CASES);
     tcase_add_loop_test(t, a_format_in_an_undo_gives_a_base, 0, CASES);
     suite_add_tcase(s, t);
