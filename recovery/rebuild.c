@@ -142,18 +142,25 @@ static int rebuild_since(struct ll_core *core, struct ll_log_cursor *cursor, str
 }
 
 /* Rebuilds the page from what the extensions give. LLADD_NOT_FOUND: they cannot give it; *err may
- * say why. While an extension is asked, a checkpoint may truncate log that must be applied to its
- * copy. Then records are missing, and the extension is asked again. */
+ * say why. The copy must have all changes before the first record that can be read, because damage
+ * may hide older records where the log begins. While an extension is asked, a checkpoint may
+ * truncate log that must be applied to its copy. Then records are missing, and the extension is
+ * asked again. */
 static int rebuild_from_extension(struct ll_core *core, struct ll_log_cursor *cursor,
                                   struct ll_fetch *f, struct lladd_error *err)
 {
-    lladd_lsn since;
+    struct ll_record rec;
+    lladd_lsn oldest;
     int rc;
     do {
         *err = (struct lladd_error)LLADD_ERROR_INIT;
-        since = ll_log_oldest(core->log);
-        rc = rebuild_since(core, cursor, f, since, err);
-    } while (ll_log_oldest(core->log).v != since.v);
+        oldest = oldest_of(core);
+        rc = ll_log_cursor_walk(cursor, oldest, &rec, err);
+        if (rc == LLADD_END)
+            rc = LLADD_NOT_FOUND;
+        if (!rc)
+            rc = rebuild_since(core, cursor, f, rec.lsn, err);
+    } while (oldest_of(core).v != oldest.v);
     if (!rc)
         lladd_atomic_count64(&core->given, 1);
     return rc;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Rebuilds a page from the archive if neither the page file nor the log can give it. Takes the page
  * from the newest backup that has it, and lays over it what was written to the page in bulk after
- * the backup. Then redoes the page's archived records, up to the oldest log of the database. The
- * library redoes that log (lladd_extension.base_of).
+ * the backup. Then redoes the page's archived records, up to the first record of the database's
+ * log. The library redoes that log (lladd_extension.base_of).
  *
  * The index of a segment has the LSNs of the page's first and last record in the segment. Only the
  * log between these two is read. Of the log that is stored with the backup every record is read.
@@ -211,7 +211,8 @@ static bool all_have_spools(const struct ll_ship_wanted *w)
 }
 
 /* Does the same as check_spools for transactions that have their commit in the log of the database,
- * and their barriers only in the archive. */
+ * and their barriers only in the archive. A transaction's id is its first LSN. If that is not below
+ * `since`, the library asks again at the transaction's barriers. */
 static int check_open(struct ll_ship_wanted *w)
 {
     struct lladd_log_cursor *cursor;
@@ -224,7 +225,7 @@ static int check_open(struct ll_ship_wanted *w)
         return rc;
     while (!rc && (rc = lladd_log_next(cursor, &e, w->err)) == 0)
         if ((e.kind == LL_SHIP_REC_COMMIT || e.kind == LL_SHIP_REC_PREPARE) &&
-            is_open(w, e.txn.v) && !has_spool(w, e.txn.v))
+            e.txn.v < w->since && is_open(w, e.txn.v) && !has_spool(w, e.txn.v))
             rc = fail_spool(w, e.txn.v, e.lsn.v);
     lladd_log_close(cursor);
     return rc == LLADD_END ? 0 : rc;
