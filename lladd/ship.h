@@ -165,9 +165,10 @@ LLADD_API void lladd_store_close(struct lladd_store *);
 
 /* ---- backup --------------------------------------------------------------------------------- */
 
-/** Reports progress: `done` of `all` bytes of `what` ("pages", "log"). If it does not return 0, the
- *  call stops and returns that value. Is called by one thread at a time, but with several threads
- *  (`threads` of the options) not always by the same one. */
+/** Reports progress: `done` of `all` bytes of `what` ("pages", "log", or "archive" while
+ *  lladd_backup_outside waits for log in the store). If it does not return 0, the call stops and
+ *  returns that value. Is called by one thread at a time, but with several threads (`threads` of
+ *  the options) not always by the same one. */
 typedef int lladd_ship_progress_fn(void *ctx, const char *what, uint64_t done, uint64_t all);
 
 /** Zero means the default, for every member. Initialise with LLADD_BACKUP_OPTIONS_INIT. */
@@ -181,6 +182,9 @@ struct lladd_backup_options {
     const struct lladd_environment *world;   /**< NULL: clock and random bytes of the system */
     uint32_t threads; /**< threads that read, check and compress pages; the calling thread is one of
                            them. Default 1, at most 256. Each needs 67 MiB of memory */
+    lladd_finding_fn *finding; /**< is told each lost write (lladd_scrub); nullable. If it does not
+                                    return 0, the call stops and returns that value */
+    void *finding_ctx;
 };
 #define LLADD_BACKUP_OPTIONS_INIT_SIZE sizeof(struct lladd_backup_options)
 #define LLADD_BACKUP_OPTIONS_INIT LLADD_SIZED_INIT(lladd_backup_options)
@@ -199,23 +203,59 @@ struct lladd_backup_info {
     uint64_t damaged_pages;     /**< pages in use that were damaged and could not be repaired */
     int64_t begun_us, ended_us; /**< wall clock, microseconds since 1970 */
     char label[201];
+    /* Of the call that makes a backup; 0 in a list. */
+    uint64_t lost_pages; /**< pages of which the disk has lost a write. Those that could not be
+                              repaired are in damaged_pages, too */
+    bool compared;       /**< the store has an older backup, so lost writes were looked for */
 };
 
 /** Makes a backup of an open database. Any number of transactions may run meanwhile; no transaction
  *  waits for the backup. The backup is the database at the LSN info->end. When the call returns 0,
  *  the backup is complete, and lladd_backup_each shows it. A call that fails deletes what it has
  *  stored. If the store refuses the deletion, the backup may stay. A backup that stays is complete
- *  if it has a manifest. The call takes a checkpoint, so the thread must hold no page and no
+ *  if it has a manifest. The call takes checkpoints, so the thread must hold no page and no
  *  mutex that a callback of a commit may take. Until the end of the call the log is kept
- *  (lladd_log_keep). Takes 14 bytes of memory for each page. A damaged page is repaired in the
- *  database, from the cache or from the log (BUF-2). A page that cannot be repaired is copied as it
- *  is, and counted. `options` and `info` may be NULL. LLADD_OTHER_DATABASE: the store has backups
- *  of another database. LLADD_BAD_STATE: files/ has files of an extension, which a backup would
- *  lack. LLADD_DIVERGED: another copy of the database archives into the store. LLADD_BUSY: pages
- *  that were written in bulk were written again each time they were copied. */
+ *  (lladd_log_keep). Takes 14 bytes of memory for each page, and 16 more if the store has a
+ *  backup. A damaged page is repaired in the database, from the cache or from the log (BUF-2). A
+ *  page that cannot be repaired is copied as it is, and counted.
+ *  `options` and `info` may be NULL. LLADD_OTHER_DATABASE: the store has backups of another
+ *  database. LLADD_BAD_STATE: files/ has files of an extension, which a backup would lack.
+ *  LLADD_DIVERGED: another copy of the database archives into the store. LLADD_BUSY: pages that
+ *  were written in bulk were written again each time they were copied. */
 LLADD_API int lladd_backup(struct lladd_db *, struct lladd_store *,
                            const struct lladd_backup_options *options,
                            struct lladd_backup_info *info, struct lladd_error *);
+
+/** Zero means the default, for every member. Initialise with LLADD_OUTSIDE_OPTIONS_INIT. */
+struct lladd_outside_options {
+    size_t struct_size;
+    const struct lladd_backup_options *backup; /**< NULL: all defaults */
+    uint64_t wait_ns; /**< the call fails if the store gets no log for this time while the call
+                           waits for log. Default 600 s */
+};
+#define LLADD_OUTSIDE_OPTIONS_INIT_SIZE sizeof(struct lladd_outside_options)
+#define LLADD_OUTSIDE_OPTIONS_INIT LLADD_SIZED_INIT(lladd_outside_options)
+
+/** Makes a backup of a database that another process has open and archives into the same store.
+ *  `files`: the files of the database, which are only read; the call takes no lock there. The other
+ *  process takes no part, and none of its transactions waits. The backup begins at the last
+ *  checkpoint. Its end is above all that the copied pages have. The call waits until the archive
+ *  has stored the log up to there, and takes the log, and pages that were written in bulk
+ *  meanwhile, out of the archive. When the call returns 0, the backup is complete, as with
+ *  lladd_backup. A call that fails deletes what it has stored, as far as the store allows.
+ *
+ *  Takes 14 bytes of memory for each page, and 16 more if the store has a backup. Lost writes are
+ *  looked for as in lladd_backup. Nothing is repaired: a page in use that stays unreadable, and
+ *  that redo does not make, is copied as it is, and counted. The operations of the application are
+ *  not needed. `options` and `info` may be NULL. LLADD_BAD_STATE: the other process
+ *  does not archive the database into this store, it has ended, or no process has the database
+ *  open; or files/ has files of an extension. LLADD_TIMEOUT: see wait_ns. LLADD_OUT_OF_RANGE: the
+ *  archive lacks log, or pages written in bulk, that the backup needs. LLADD_DIVERGED: another copy
+ *  of the database archives into the store. LLADD_OTHER_DATABASE: the store is of another
+ *  database. */
+LLADD_API int lladd_backup_outside(struct lladd_device *files, struct lladd_store *,
+                                   const struct lladd_outside_options *options,
+                                   struct lladd_backup_info *info, struct lladd_error *);
 
 /** If it does not return 0, lladd_backup_each stops and returns that value. */
 typedef int lladd_backup_fn(void *ctx, const struct lladd_backup_info *);

@@ -55,7 +55,7 @@ static int see_file(void *ctx, const char *name)
 }
 
 /* Files that extensions own are not in the log. */
-static int refuse_files(struct ll_ship_backup *b)
+int ll_ship_refuse_files(struct ll_ship_backup *b)
 {
     bool others = false;
     int rc = b->dev->ops->list(b->dev, "files", see_file, &others);
@@ -357,7 +357,7 @@ static int run(struct ll_ship_backup *b)
     b->dev = lladd_db_device(b->db);
     lladd_db_uuid(b->db, b->m.info.uuid);
     b->m.info.page_size = lladd_page_size(b->db);
-    rc = refuse_files(b);
+    rc = ll_ship_refuse_files(b);
     if (!rc)
         rc = ll_ship_backup_room(b);
     if (!rc)

@@ -61,13 +61,16 @@ int ll_ship_backup_room(struct ll_ship_backup *);
 int ll_ship_backup_start(struct ll_ship_backup *, const unsigned char control[LL_SHIP_CONTROL]);
 /* Puts the manifest. */
 int ll_ship_backup_finish(struct ll_ship_backup *);
+/* LLADD_BAD_STATE: the directory "files" has files of an extension. */
+int ll_ship_refuse_files(struct ll_ship_backup *);
 /* Call it after an error. Deletes the objects that were stored, as far as the store allows. */
 void ll_ship_backup_take_back(struct ll_ship_backup *);
 
 /* Reads n pages. A page beyond the end of the file was never written, and reads as zeros. */
 int ll_ship_read_pages(struct ll_ship_backup *, uint64_t first, uint64_t n, unsigned char *out);
-/* Reads again a page that had a wrong checksum. If the checksum stays wrong and the page is in use,
- * copy_damage.c finds out why. A page with a wrong checksum after its repair is appended to
+/* Reads again a page that had a wrong checksum; but if no database is open, the page is only
+ * appended to `damaged`. If the checksum stays wrong and the page is in use, copy_damage.c finds
+ * out why. A page with a wrong checksum after its repair is appended to
  * `damaged`, unless it was freed and so belongs to no structure. */
 int ll_ship_look_closer(struct ll_ship_backup *, uint64_t number, unsigned char *page);
 /* Copies pages [first, first+n). */
@@ -86,6 +89,11 @@ int ll_ship_recheck(struct ll_ship_backup *, uint64_t durable, ll_ship_whole_fn 
  * failed. */
 typedef int ll_ship_repaired_fn(struct ll_ship_backup *, void *ctx, uint64_t page);
 int ll_ship_repair_pages(struct ll_ship_backup *, ll_ship_repaired_fn *, void *ctx);
+/* Appends a frame with up to LL_SHIP_FRAME pages. */
+int ll_ship_add_frame(struct ll_ship_backup *, uint64_t first, uint32_t n,
+                      const unsigned char *pages);
+/* Stores the frames that are not stored yet. */
+int ll_ship_flush_pages(struct ll_ship_backup *);
 /* Stores the last object of pages, and the index. */
 int ll_ship_finish_pages(struct ll_ship_backup *);
 /* Stores the index, "pages.idx". */
@@ -100,4 +108,7 @@ int ll_ship_overlaps(struct ll_ship_backup *, const struct ll_ship_buf *ranges, 
                      uint64_t to, bool *out);
 /* Copies the segments with the LSNs from info.from to info.end. */
 int ll_ship_copy_log(struct ll_ship_backup *);
+/* The same, from an archive. The last segment of the image ends at info.end. */
+struct ll_ship_image;
+int ll_ship_take_log(struct ll_ship_backup *, struct ll_ship_image *);
 #endif

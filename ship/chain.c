@@ -113,10 +113,20 @@ static int by_first(const void *a, const void *b)
     return by ? by : compare(y->end, x->end);
 }
 
+int ll_ship_past_again(struct ll_ship_past *a, struct lladd_error *err)
+{
+    struct listing l = {a, err};
+    a->stored.len = 0;
+    int rc = a->store->ops->list(a->store, "t", see_object, &l, err);
+    if (!rc && a->stored.len)
+        qsort(a->stored.data, a->stored.len / sizeof(struct ll_ship_stored),
+              sizeof(struct ll_ship_stored), by_first);
+    return rc;
+}
+
 int ll_ship_past_open(struct ll_ship_past *a, struct lladd_store *store, struct ll_ship_mem mem,
                       struct lladd_error *err)
 {
-    struct listing l = {a, err};
     memset(a, 0, sizeof *a);
     a->mem = a->stored.mem = a->bases.mem = a->broken.mem = mem;
     a->store = store;
@@ -124,12 +134,9 @@ int ll_ship_past_open(struct ll_ship_past *a, struct lladd_store *store, struct 
     if (rc == LLADD_NOT_FOUND)
         return lladd_error_set(err, rc, "no complete backup is in the store");
     if (!rc)
-        rc = store->ops->list(store, "t", see_object, &l, err);
+        rc = ll_ship_past_again(a, err);
     if (!rc)
         rc = ll_ship_bases(store, mem, &a->bases, &a->broken, err);
-    if (!rc && a->stored.len)
-        qsort(a->stored.data, a->stored.len / sizeof(struct ll_ship_stored),
-              sizeof(struct ll_ship_stored), by_first);
     if (rc)
         ll_ship_past_free(a);
     return rc;

@@ -5,6 +5,7 @@
  * log before it ends (docs/disk-format.md). Their bytes below the end are durable, and never
  * change. The hold keeps their files. */
 #include "ship/backup_private.h"
+#include "ship/image_private.h"
 
 #include <errno.h>
 #include <lladd/bytes.h>
@@ -127,26 +128,30 @@ int ll_ship_overlaps(struct ll_ship_backup *b, const struct ll_ship_buf *ranges,
 
 /* ---- segments ------------------------------------------------------------------------------- */
 
+static int put_part(struct ll_ship_backup *b, struct ll_ship_log_part *part,
+                    const unsigned char *bytes)
+{
+    char name[LL_SHIP_NAME_MAX];
+    part->crc = lladd_crc32c(0, bytes, part->bytes);
+    struct lladd_iovec piece = {bytes, part->bytes};
+    ll_ship_log_name(b->m.info.name, part, name);
+    int rc = ll_ship_put(b->store, b->mem, name, &piece, 1, b->err);
+    if (!rc)
+        rc = ll_ship_append(&b->m.log, part, sizeof *part, b->err);
+    b->m.info.stored_bytes += part->bytes;
+    return rc ? rc : ll_ship_progress(b, part->bytes);
+}
+
 static int store_part(struct ll_ship_backup *b, struct lladd_file *file,
                       struct ll_ship_log_part *part)
 {
-    char name[LL_SHIP_NAME_MAX];
     b->object.len = 0;
     unsigned char *bytes = ll_ship_room(&b->object, part->bytes);
     if (!bytes)
         return ll_ship_no_memory(b->err);
     int rc =
         ll_ship_segment_read(b->dev, file, part->first, part->offset, bytes, part->bytes, b->err);
-    if (rc)
-        return rc;
-    part->crc = lladd_crc32c(0, bytes, part->bytes);
-    struct lladd_iovec piece = {bytes, part->bytes};
-    ll_ship_log_name(b->m.info.name, part, name);
-    rc = ll_ship_put(b->store, b->mem, name, &piece, 1, b->err);
-    if (!rc)
-        rc = ll_ship_append(&b->m.log, part, sizeof *part, b->err);
-    b->m.info.stored_bytes += part->bytes;
-    return rc ? rc : ll_ship_progress(b, part->bytes);
+    return rc ? rc : put_part(b, part, bytes);
 }
 
 static int copy_segment(struct ll_ship_backup *b, const struct ll_ship_segment *s, uint64_t end)
@@ -182,5 +187,38 @@ int ll_ship_copy_log(struct ll_ship_backup *b)
     for (size_t i = list.len / sizeof *s; i-- > 0 && !rc;)
         rc = copy_segment(b, &s[i], i ? s[i - 1].cut : b->m.info.end.v);
     ll_ship_buf_free(&list);
+    return rc;
+}
+
+/* ---- segments of an archive ----------------------------------------------------------------- */
+
+static int take_segment(struct ll_ship_backup *b, struct ll_ship_image *im, size_t segment)
+{
+    const struct ll_ship_image_segment s = *ll_ship_image_at(im, segment);
+    uint64_t bytes = ll_ship_image_offset(&s, s.limit);
+    int rc = 0;
+    if (bytes < HEADER)
+        bytes = HEADER;
+    for (uint64_t at = 0; at < bytes && !rc; at += LL_SHIP_OBJECT_MAX) {
+        struct ll_ship_log_part part = {.first = s.first, .segment_size = s.size, .offset = at};
+        part.bytes = bytes - at < LL_SHIP_OBJECT_MAX ? bytes - at : LL_SHIP_OBJECT_MAX;
+        b->object.len = 0;
+        unsigned char *room = ll_ship_room(&b->object, part.bytes);
+        rc = room ? ll_ship_image_read(im, segment, room, part.bytes, at, b->err)
+                  : ll_ship_no_memory(b->err);
+        if (!rc)
+            rc = put_part(b, &part, room);
+    }
+    return rc;
+}
+
+int ll_ship_take_log(struct ll_ship_backup *b, struct ll_ship_image *im)
+{
+    int rc = 0;
+    b->what = "log";
+    b->bytes_done = 0;
+    b->bytes_all = b->m.info.end.v - b->m.info.from.v;
+    for (size_t i = 0; i < ll_ship_image_segments(im) && !rc; i++)
+        rc = take_segment(b, im, i);
     return rc;
 }

@@ -78,6 +78,8 @@ int ll_ship_look_closer(struct ll_ship_backup *b, uint64_t number, unsigned char
 {
     enum lladd_page_use use = LLADD_USE_NONE;
     bool ok = false;
+    if (!b->db) /* outside.c copies the page again, and finds out whether it is damaged */
+        return ll_ship_append(&b->damaged, &number, sizeof number, b->err);
     int rc = read_again(b, number, page, &ok);
     if (rc || ok)
         return rc;
@@ -112,7 +114,7 @@ static int note_object(struct ll_ship_backup *b)
     return ll_ship_append(&b->m.pages, &part, sizeof part, b->err);
 }
 
-static int store_object(struct ll_ship_backup *b)
+int ll_ship_flush_pages(struct ll_ship_backup *b)
 {
     if (b->object.len == 0)
         return 0;
@@ -210,7 +212,7 @@ static int end_object(struct ll_ship_backup *b, struct copier *c)
 {
     struct ll_ship_buf ended = b->object;
     if (b->threads <= 1)
-        return store_object(b);
+        return ll_ship_flush_pages(b);
     c->part = ll_ship_pages_parts(&b->m);
     int rc = note_object(b);
     if (rc)
@@ -243,34 +245,44 @@ static int add_frames(struct ll_ship_backup *b, struct copier *c)
     return rc;
 }
 
+static int add_made(struct ll_ship_backup *b, struct copier *c)
+{
+    const struct ll_ship_backup *own = &c->own;
+    int rc = add_frames(b, c);
+    if (!rc)
+        rc = ll_ship_append(&b->entries, own->entries.data, own->entries.len, b->err);
+    if (!rc)
+        rc = ll_ship_append(&b->suspects, own->suspects.data, own->suspects.len, b->err);
+    if (!rc)
+        rc = ll_ship_append(&b->damaged, own->damaged.data, own->damaged.len, b->err);
+    b->newest = own->newest > b->newest ? own->newest : b->newest;
+    return rc;
+}
+
 static int add_chunk(void *ctx, unsigned thread, uint64_t ticket, struct lladd_error *err)
 {
     const struct copying *y = ctx;
-    struct copier *c = &y->copiers[thread];
-    struct ll_ship_backup *b = y->b, *own = &c->own;
+    struct ll_ship_backup *b = y->b;
     struct lladd_error *had = b->err;
     b->err = err;
-    int rc = add_frames(b, c);
-    if (!rc)
-        rc = ll_ship_append(&b->entries, own->entries.data, own->entries.len, err);
-    if (!rc)
-        rc = ll_ship_append(&b->suspects, own->suspects.data, own->suspects.len, err);
-    if (!rc)
-        rc = ll_ship_append(&b->damaged, own->damaged.data, own->damaged.len, err);
-    b->newest = own->newest > b->newest ? own->newest : b->newest;
+    int rc = add_made(b, &y->copiers[thread]);
     if (!rc)
         rc = ll_ship_progress(b, pages_in(y, ticket) * b->m.info.page_size);
     b->err = had;
     return rc;
 }
 
+static int put_full(const struct ll_ship_backup *b, struct copier *c, struct lladd_error *err)
+{
+    int rc = c->full.len ? put_pages(b, &c->full, c->part, err) : 0;
+    c->full.len = 0;
+    return rc;
+}
+
 static int store_ended(void *ctx, unsigned thread, struct lladd_error *err)
 {
     const struct copying *y = ctx;
-    struct copier *c = &y->copiers[thread];
-    int rc = c->full.len ? put_pages(y->b, &c->full, c->part, err) : 0;
-    c->full.len = 0;
-    return rc;
+    return put_full(y->b, &y->copiers[thread], err);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
@@ -301,6 +313,21 @@ static void release(struct copier *c, unsigned threads)
     ll_ship_buf_free(&c->own.suspects);
     ll_ship_buf_free(&c->own.damaged);
     ll_ship_buf_free(&c->full);
+}
+
+int ll_ship_add_frame(struct ll_ship_backup *b, uint64_t first, uint32_t n,
+                      const unsigned char *pages)
+{
+    struct copier c;
+    int rc = prepare(&c, b, 1);
+    if (!rc)
+        rc = make_frame(&c.own, first, n, pages);
+    if (!rc)
+        rc = add_made(b, &c);
+    if (!rc)
+        rc = put_full(b, &c, b->err);
+    release(&c, 1);
+    return rc;
 }
 
 /* Forgets damage of pages that are copied again. */
@@ -350,7 +377,7 @@ int ll_ship_put_index(struct ll_ship_backup *b)
 
 int ll_ship_finish_pages(struct ll_ship_backup *b)
 {
-    int rc = store_object(b);
+    int rc = ll_ship_flush_pages(b);
     if (rc)
         return rc;
     b->m.index_bytes = b->index.len;

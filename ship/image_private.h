@@ -140,6 +140,10 @@ struct ll_ship_logged {
     const unsigned char *bytes; /* the whole record */
     uint64_t incarnation;       /* of its segment */
 };
+/* Does an allocation bitmap take pages with this record? Its op is "lladd.map.take"
+ * (docs/disk-format.md). */
+bool ll_ship_taken(uint32_t page_size, const struct ll_ship_logged *, uint64_t *first,
+                   uint64_t *n);
 /* LLADD_END ends the scan without an error. */
 typedef int ll_ship_scan_fn(void *ctx, const struct ll_ship_logged *, struct lladd_error *);
 /* Calls fn for all records that begin at `from` or above, and end at `to` or below. Every block
@@ -207,6 +211,8 @@ int ll_ship_past_path(const struct ll_ship_past *, uint32_t timeline, struct ll_
                       struct lladd_error *);
 /* Is the timeline on the path, and does its log below `end` belong to the path? */
 bool ll_ship_on_path(const struct ll_ship_buf *steps, uint32_t timeline, uint64_t end);
+/* Lists the archived log again. */
+int ll_ship_past_again(struct ll_ship_past *, struct lladd_error *);
 /* The LSN up to which the store has log of the path's first timeline; at least the timeline's
  * fork. */
 int ll_ship_past_top(struct ll_ship_past *, const struct ll_ship_buf *steps, uint64_t *out,
@@ -250,6 +256,10 @@ int ll_ship_lay(struct ll_ship_laid *, const struct ll_ship_buf *steps, uint64_t
                 struct lladd_error *);
 /* Call it after the last ll_ship_lay. `barriers`: struct ll_ship_barrier. */
 void ll_ship_laid_sort(struct ll_ship_laid *, const struct ll_ship_buf *barriers);
+/* Calls fn for each page, in the order of their numbers. `barrier`: the highest of the page. If it
+ * does not return 0, the call stops and returns that value. */
+typedef int ll_ship_laid_fn(void *ctx, uint64_t page, uint64_t barrier);
+int ll_ship_laid_each(const struct ll_ship_laid *, ll_ship_laid_fn *, void *ctx);
 bool ll_ship_laid_has(const struct ll_ship_laid *, uint64_t page);
 /* Replaces the bytes of the page by those of a spool, if these are newer. */
 int ll_ship_laid_page(struct ll_ship_laid *, uint64_t page, unsigned char *bytes,
@@ -278,6 +288,13 @@ void ll_ship_goal_free(struct ll_ship_goal *);
 int ll_ship_collect(const struct ll_ship_past *, const struct ll_ship_buf *steps, uint32_t timeline,
                     const struct ll_ship_manifest *, uint64_t to, struct ll_ship_image *im,
                     struct lladd_error *);
+/* For a backup that is being made: assembles the log of the archive from m->info.from to `to`,
+ * reads it, and finds the pages that transactions with a commit or prepare record at `since` or
+ * above have written in bulk. Sets goal->facts.end to the end of the last whole record. The caller
+ * has initialised the image. */
+int ll_ship_gather(const struct ll_ship_past *, const struct ll_ship_buf *steps,
+                   const struct ll_ship_manifest *m, uint64_t since, uint64_t to,
+                   struct ll_ship_image *, struct ll_ship_goal *, struct lladd_error *);
 /* Finds the backup and the log for the target of the options. Initialises the image. */
 int ll_ship_target(struct lladd_store *, const struct lladd_restore_options *,
                    struct ll_ship_manifest *, struct ll_ship_image *, struct ll_ship_goal *,

@@ -203,6 +203,17 @@ static const struct page *last_of(const struct ll_ship_laid *l, uint64_t number)
     return after && p[after - 1].number == number ? &p[after - 1] : NULL;
 }
 
+int ll_ship_laid_each(const struct ll_ship_laid *l, ll_ship_laid_fn *fn, void *ctx)
+{
+    const struct page *p = (const void *)l->pages.data;
+    size_t n = pages_of(l);
+    int rc = 0;
+    for (size_t i = 0; i < n && !rc; i++)
+        if (i + 1 == n || p[i + 1].number != p[i].number)
+            rc = fn(ctx, p[i].number, p[i].barrier);
+    return rc;
+}
+
 bool ll_ship_laid_has(const struct ll_ship_laid *l, uint64_t number)
 {
     return last_of(l, number) != NULL;

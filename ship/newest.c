@@ -55,6 +55,24 @@ static void must_have_lsn(struct ll_ship_newest *s, uint64_t page, uint64_t lsn)
     must_have(s, page, &(struct ll_ship_must){.lsn = lsn});
 }
 
+void ll_ship_newest_record(struct ll_ship_newest *s, uint64_t page, uint64_t lsn)
+{
+    if (lsn < s->redo)
+        must_have_lsn(s, page, lsn);
+}
+
+void ll_ship_newest_forget_raw(struct ll_ship_newest *s)
+{
+    for (uint64_t i = 0; i < s->pages; i++)
+        if (s->must[i].raw)
+            s->must[i] = (struct ll_ship_must){0};
+}
+
+bool ll_ship_is_older(const struct ll_ship_must *must, bool whole, uint64_t lsn, uint32_t crc)
+{
+    return must->raw ? lsn == 0 && crc != must->crc : whole && lsn < must->lsn;
+}
+
 /* ---- the backup ----------------------------------------------------------------------------- */
 
 /* A page without a page LSN was raw or free, or had no contents. Each is noted as raw. That does no
@@ -143,8 +161,8 @@ static int learn_log(struct ll_ship_newest *s, uint64_t from)
     if (rc)
         return rc;
     while ((rc = lladd_log_next(cursor, &e, s->err)) == 0 && e.lsn.v < end) {
-        if (changes_a_page(&e) && e.lsn.v < s->redo)
-            must_have_lsn(s, e.page, e.lsn.v);
+        if (changes_a_page(&e))
+            ll_ship_newest_record(s, e.page, e.lsn.v);
         if (e.kind == LL_SHIP_REC_COMMIT || e.kind == LL_SHIP_REC_PREPARE)
             see_end(s, e.txn.v);
     }
@@ -169,10 +187,20 @@ static int learn_piece(void *ctx, const struct ll_ship_blk_piece *p)
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
+/* The newest backup without damaged pages: in one with such pages, some may be older than they must
+ * be. If each has some, the newest one. */
+static const struct lladd_backup_info *whole_base(const struct ll_ship_newest *s)
+{
+    const struct lladd_backup_info *b = ll_ship_wanted_base(&s->w, UINT64_MAX), *newest = b;
+    while (b && b->damaged_pages)
+        b = ll_ship_wanted_base(&s->w, b->end.v);
+    return b ? b : newest;
+}
+
 static int find_base(struct ll_ship_newest *s)
 {
     int rc = ll_ship_wanted_open(&s->w);
-    const struct lladd_backup_info *base = rc ? NULL : ll_ship_wanted_base(&s->w, UINT64_MAX);
+    const struct lladd_backup_info *base = rc ? NULL : whole_base(s);
     rc = rc == LLADD_NOT_FOUND ? 0 : rc; /* the store is empty */
     if (base && memcmp(s->w.past.uuid, s->w.uuid, sizeof s->w.uuid) != 0)
         return lladd_error_set(s->err, LLADD_OTHER_DATABASE,
@@ -187,13 +215,15 @@ int ll_ship_newest_learn(struct ll_ship_newest *s, uint64_t oldest)
 {
     uint64_t known = 0;
     int rc = find_base(s);
+    if (rc || (s->needs_base && !s->compared))
+        return rc;
     if (!rc && s->compared)
         rc = ll_ship_base_pages(s->w.past.store, &s->m, learn_base, s, s->err);
     if (!rc && s->compared)
         rc = learn_archive(s, &known);
     if (!rc && s->compared)
         rc = ll_ship_wanted_spools(&s->w);
-    if (!rc)
+    if (!rc && s->w.db)
         rc = learn_log(s, known > oldest ? known : oldest);
     return rc || !s->compared
                ? rc

@@ -327,6 +327,16 @@ uint64_t ll_ship_control_checkpoint(const unsigned char c[LL_SHIP_CONTROL])
     return lladd_get64(c + CONTROL_CHECKPOINT);
 }
 
+uint64_t ll_ship_control_watermark(const unsigned char c[LL_SHIP_CONTROL])
+{
+    return lladd_get64(c + CONTROL_WATERMARK);
+}
+
+bool ll_ship_control_clean(const unsigned char c[LL_SHIP_CONTROL])
+{
+    return (lladd_get32(c + CONTROL_FLAGS) & CONTROL_CLEAN) != 0;
+}
+
 void ll_ship_control_uuid(const unsigned char c[LL_SHIP_CONTROL], unsigned char out[16])
 {
     memcpy(out, c + CONTROL_UUID, 16);

@@ -385,18 +385,25 @@ static void note_pages(struct ll_ship_facts *f, const unsigned char *b, size_t l
     }
 }
 
-/* A database extends its file before it takes pages. Pages may be taken long before the log has
- * another record of them. So the record with which an allocation bitmap takes pages counts: its op
- * is "lladd.map.take" (docs/disk-format.md). */
-static void note_taken(struct ll_ship_facts *f, const struct ll_ship_logged *r)
+bool ll_ship_taken(uint32_t page_size, const struct ll_ship_logged *r, uint64_t *first, uint64_t *n)
 {
     enum { MAP_HEADER = 64, TAKE = 9 };
-    uint64_t span = f->page_size ? (f->page_size - MAP_HEADER) / 2 * 8 : 0;
-    if (!span || r->redo_len != TAKE || (r->page != 1 && (r->page == 0 || r->page % span != 0)))
-        return;
-    uint64_t end = (r->page == 1 ? 0 : r->page) + lladd_get32(r->redo) + lladd_get32(r->redo + 4);
-    if (end <= (r->page == 1 ? 0 : r->page) + span)
-        most(&f->pages, end);
+    uint64_t span = (page_size - MAP_HEADER) / 2 * 8, group = r->page == 1 ? 0 : r->page;
+    if (r->kind != LL_SHIP_REC_UPDATE || r->redo_len != TAKE || r->page == 0 ||
+        group % span != 0)
+        return false;
+    *first = group + lladd_get32(r->redo);
+    *n = lladd_get32(r->redo + 4);
+    return *first + *n <= group + span;
+}
+
+/* A database extends its file before it takes pages. Pages may be taken long before the log has
+ * another record of them. So the record with which an allocation bitmap takes pages counts. */
+static void note_taken(struct ll_ship_facts *f, const struct ll_ship_logged *r)
+{
+    uint64_t first, n;
+    if (f->page_size && ll_ship_taken(f->page_size, r, &first, &n))
+        most(&f->pages, first + n);
 }
 
 /* LLADD_END: the mark is later than the target. */

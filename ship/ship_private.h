@@ -250,6 +250,7 @@ enum ll_ship_record_kind {
     LL_SHIP_REC_IMAGE = 10,
     LL_SHIP_REC_CHECKPOINT_DATA = 15,
     LL_SHIP_REC_CHECKPOINT_END = 16,
+    LL_SHIP_REC_SEAL = 17,
     LL_SHIP_REC_REDO_BARRIER = 18,
     LL_SHIP_REC_PIN = 19,
     LL_SHIP_REC_HEURISTIC = 20,
@@ -268,6 +269,10 @@ int ll_ship_control_read(struct lladd_device *, unsigned char out[LL_SHIP_CONTRO
 bool ll_ship_control_ok(const unsigned char control[LL_SHIP_CONTROL]);
 uint64_t ll_ship_control_redo(const unsigned char control[LL_SHIP_CONTROL]);
 uint64_t ll_ship_control_checkpoint(const unsigned char control[LL_SHIP_CONTROL]);
+/* The log was durable up to this LSN when the block was written. */
+uint64_t ll_ship_control_watermark(const unsigned char control[LL_SHIP_CONTROL]);
+/* The database was closed cleanly. */
+bool ll_ship_control_clean(const unsigned char control[LL_SHIP_CONTROL]);
 void ll_ship_control_uuid(const unsigned char control[LL_SHIP_CONTROL], unsigned char out[16]);
 uint32_t ll_ship_control_page_size(const unsigned char control[LL_SHIP_CONTROL]);
 uint32_t ll_ship_control_timeline(const unsigned char control[LL_SHIP_CONTROL]);

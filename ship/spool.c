@@ -536,7 +536,7 @@ static int file_size(struct ll_ship_spool *sp, const char *name, uint64_t *out,
     struct lladd_file *file;
     int rc = sp->dev->ops->open(sp->dev, name, LLADD_OPEN_READ_ONLY, &file);
     if (rc)
-        return ll_ship_fail_io(err, rc, "open", name);
+        return rc == -ENOENT ? LLADD_NOT_FOUND : ll_ship_fail_io(err, rc, "open", name);
     rc = sp->dev->ops->size(sp->dev, file, out);
     int late = sp->dev->ops->close(sp->dev, file);
     return rc || late ? ll_ship_fail_io(err, rc ? rc : late, "read", name) : 0;
@@ -557,6 +557,10 @@ static int see_file(void *ctx, const char *name)
         return 0;
     file_name(txn, part, full);
     f->rc = file_size(f->spool, full, &bytes, f->err);
+    if (f->rc == LLADD_NOT_FOUND) { /* the archive of the open database has deleted it meanwhile */
+        f->rc = 0;
+        return 0;
+    }
     if (f->rc)
         return f->rc;
     struct spooled *s = find(f->spool, txn);

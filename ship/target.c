@@ -362,7 +362,7 @@ static int collect(struct search *s, const struct ll_ship_manifest *m, struct ll
     ll_ship_image_free(&down);
     if (!rc)
         rc = set_limits(im, s->err);
-    return rc ? rc : know_ends(s, im);
+    return rc || !ll_ship_image_segments(im) ? rc : know_ends(s, im);
 }
 
 int ll_ship_collect(const struct ll_ship_past *past, const struct ll_ship_buf *steps,
@@ -462,6 +462,33 @@ static int build(struct search *s, const struct ll_ship_manifest *m, struct ll_s
     g->timeline = s->timeline;
     g->archived = true;
     return rc ? rc : replay(s, m, im, g);
+}
+
+int ll_ship_gather(const struct ll_ship_past *past, const struct ll_ship_buf *steps,
+                   const struct ll_ship_manifest *m, uint64_t since, uint64_t to,
+                   struct ll_ship_image *im, struct ll_ship_goal *g, struct lladd_error *err)
+{
+    struct search s = {.archive = *past,
+                       .steps = *steps,
+                       .timeline = m->info.timeline,
+                       .lsn = to,
+                       .err = err};
+    s.archive.broken = (struct ll_ship_buf){.mem = past->mem}; /* no other backup can serve */
+    struct ll_ship_manifest from = *m; /* as if the backup ended where its log begins */
+    from.info.end = m->info.from;
+    int rc = collect(&s, &from, im);
+    g->timeline = m->info.timeline;
+    g->archived = true;
+    g->facts.page_size = m->info.page_size;
+    if (!rc && ll_ship_image_segments(im) == 0)
+        rc = refuse(&s, "no log above LSN %llu of timeline %u is stored",
+                    (unsigned long long)m->info.from.v, s.timeline);
+    if (!rc)
+        rc = ll_ship_replay(im, m->info.from.v, since, s.lsn, NULL, &g->facts, err);
+    if (rc)
+        return rc;
+    cut_image(im, g->facts.end);
+    return lay(&s, m, g);
 }
 
 /* ---- the end that is expected --------------------------------------------------------------- */

@@ -11,16 +11,19 @@
 static const char backup_usage[] =
     "usage: lladd backup [options] [--json] [--ops FILE.so] DIRECTORY STORE\n"
     "\n"
-    "Opens the database, makes a backup of it in the store, and closes it. A database that a\n"
-    "process has open is refused: that process makes its backups with lladd_backup\n"
-    "(<lladd/ship.h>).\n"
+    "Opens the database, makes a backup of it in the store, and closes it. If a process has the\n"
+    "database open and archives it into the same store, the backup is made beside that process:\n"
+    "its files are only read, and the command waits until the store has the log that the backup\n"
+    "needs. A process that does not archive makes its backups with lladd_backup (<lladd/ship.h>).\n"
     "\n"
     "  --label TEXT     a line of text for \"lladd restore --list\"\n"
     "  --rate BYTES     reads at most BYTES bytes a second\n"
     "  --threads N      N threads read and compress pages (1)\n"
+    "  --wait SECONDS   gives up if the archive of another process stores nothing for this time\n"
+    "                   while the command waits for it (default 600)\n"
     "\n" TOOL_STORE_HELP "\n"
-    "Exit status: 0; 1 if pages in use are damaged (the backup is made all the same); 2 if no\n"
-    "backup was made.\n";
+    "Exit status: 0; 1 if pages in use are damaged, or writes were lost (the backup is made all\n"
+    "the same); 2 if no backup was made.\n";
 
 static const char restore_usage[] =
     "usage: lladd restore [--to TARGET] [options] STORE DIRECTORY\n"
@@ -56,13 +59,14 @@ static const char restore_usage[] =
     "\n" TOOL_STORE_HELP "\n"
     "Exit status: 0; 1 if the backup is damaged; 2 if nothing was restored for another reason.\n";
 
-enum { LABEL = TOOL_OWN, RATE, LIST, PAGE, OUT };
+enum { LABEL = TOOL_OWN, RATE, LIST, PAGE, OUT, WAIT };
 
 static const struct option backup_options[] = {TOOL_COMMON,
                                                TOOL_STORE,
                                                TOOL_THREADS,
                                                {"label", required_argument, NULL, LABEL},
                                                {"rate", required_argument, NULL, RATE},
+                                               {"wait", required_argument, NULL, WAIT},
                                                {NULL, 0, NULL, 0}};
 static const struct option restore_options[] = {TOOL_COMMON,
                                                 TOOL_STORE,
@@ -77,6 +81,8 @@ static const struct option restore_options[] = {TOOL_COMMON,
 struct wanted {
     const char *label;
     uint64_t rate, page; /* page LLADD_NO_PAGE: the whole database */
+    uint64_t wait;       /* seconds; 0: the default */
+    json_t *findings;    /* with --json; else NULL */
     const char *out;
     bool list;
     struct tool *tool;
@@ -94,9 +100,11 @@ static int take(void *ctx, int option, const char *value)
         return tool_number_in("--rate", value, 1, UINT64_MAX, &w->rate) ? 0 : -1;
     else if (option == PAGE)
         return tool_number_in("--page", value, 0, LLADD_NO_PAGE - 1, &w->page) ? 0 : -1;
+    else if (option == WAIT)
+        return tool_number_in("--wait", value, 1, UINT64_MAX / 1000000000, &w->wait) ? 0 : -1;
     else if (option == OUT)
         w->out = value;
-    return option >= LABEL && option <= OUT ? 0 : -1;
+    return option >= LABEL && option <= WAIT ? 0 : -1;
 }
 
 static int show(void *ctx, const char *what, uint64_t done, uint64_t all)
@@ -128,7 +136,50 @@ void tool_print_backup(const struct lladd_backup_info *i)
         printf("  %" PRIu64 " pages in use are damaged\n", i->damaged_pages);
 }
 
-static int backup(struct tool *t, const struct wanted *w, const char *url)
+static int tell(void *ctx, const struct lladd_finding *f)
+{
+    struct wanted *w = ctx;
+    tool_progress_end(w->tool);
+    return w->findings ? tool_add_finding(w->findings, f) : tool_print_finding(f);
+}
+
+static void print_made(struct wanted *w, const struct lladd_backup_info *info)
+{
+    if (w->findings) {
+        json_t *made = tool_json_backup(info);
+        json_object_set(made, "findings", w->findings);
+        json_object_set_new(made, "lost_pages", tool_json_u64(info->lost_pages));
+        json_object_set_new(made, "compared", json_boolean(info->compared));
+        tool_json_print(made, true);
+        return;
+    }
+    tool_print_backup(info);
+    if (info->lost_pages)
+        printf("  the disk has lost writes of %" PRIu64 " pages\n", info->lost_pages);
+}
+
+/* Another process has the lock of the database. If it only inspects the database, `err` stays as it
+ * is. */
+static int backup_outside(struct tool *t, const struct wanted *w, struct lladd_store *store,
+                          const struct lladd_backup_options *o, struct lladd_backup_info *info,
+                          struct lladd_error *err)
+{
+    struct lladd_outside_options outside = LLADD_OUTSIDE_OPTIONS_INIT;
+    struct lladd_device *disk;
+    int64_t owner;
+    int rc = lladd_device_posix(t->dir, false, &disk, err);
+    if (rc)
+        return rc;
+    outside.backup = o;
+    outside.wait_ns = w->wait * 1000000000;
+    rc = disk->ops->holder(disk, "lock", &owner) == 0
+             ? LLADD_LOCKED
+             : lladd_backup_outside(disk, store, &outside, info, err);
+    lladd_device_close(disk);
+    return rc;
+}
+
+static int backup(struct tool *t, struct wanted *w, const char *url)
 {
     struct lladd_backup_options o = LLADD_BACKUP_OPTIONS_INIT;
     struct lladd_backup_info info = {.struct_size = sizeof info};
@@ -138,13 +189,18 @@ static int backup(struct tool *t, const struct wanted *w, const char *url)
     int rc = tool_store_open(t, url, &store, &err);
     if (rc)
         return tool_error(t, &err);
+    o.label = w->label;
+    o.bytes_per_second = w->rate;
+    o.threads = (uint32_t)t->threads;
+    o.progress = show;
+    o.progress_ctx = t;
+    o.finding = tell;
+    o.finding_ctx = w;
+    w->findings = t->json ? json_array() : NULL;
     rc = tool_open(t, &db, &err);
-    if (!rc) {
-        o.label = w->label;
-        o.bytes_per_second = w->rate;
-        o.threads = (uint32_t)t->threads;
-        o.progress = show;
-        o.progress_ctx = t;
+    if (rc == LLADD_LOCKED) {
+        rc = backup_outside(t, w, store, &o, &info, &err);
+    } else if (!rc) {
         rc = lladd_backup(db, store, &o, &info, &err);
         int late = lladd_close(db);
         if (!rc && late)
@@ -152,13 +208,12 @@ static int backup(struct tool *t, const struct wanted *w, const char *url)
     }
     tool_progress_end(t);
     lladd_store_close(store);
+    if (!rc)
+        print_made(w, &info);
+    json_decref(w->findings);
     if (rc)
         return tool_error(t, &err);
-    if (t->json)
-        tool_json_print(tool_json_backup(&info), true);
-    else
-        tool_print_backup(&info);
-    return info.damaged_pages ? TOOL_FINDINGS : TOOL_FINE;
+    return info.damaged_pages || info.lost_pages ? TOOL_FINDINGS : TOOL_FINE;
 }
 
 int tool_backup(int argc, char **argv)

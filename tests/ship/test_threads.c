@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Backup, restore, check and roll with several threads: the result is that of one thread; the first
- * error stops all threads.
+ * Backups, restore, check and roll with several threads: the result is that of one thread; the
+ * first error stops all threads.
  */
 #include "filters.h"
 #include "page_rig.h"
@@ -99,9 +99,21 @@ static int call_roll(void)
     return lladd_archive_roll(used, &o, NULL, &err);
 }
 
-static int (*const calls[])(void) = {call_backup, call_restore, call_check, call_roll};
+/* The store has all log, so the call does not wait. */
+static int call_outside(void)
+{
+    struct lladd_outside_options o = LLADD_OUTSIDE_OPTIONS_INIT;
+    struct lladd_backup_options b = LLADD_BACKUP_OPTIONS_INIT;
+    store_log();
+    b.threads = threads;
+    o.backup = &b;
+    return lladd_backup_outside(disk, used, &o, NULL, &err);
+}
+
+static int (*const calls[])(void) = {call_backup, call_restore, call_check, call_roll,
+                                     call_outside};
 static const char *const names[] = {"backup", "restore", "check", "roll"};
-enum { BACKUP, RESTORE, CHECK, ROLL, CALLS };
+enum { BACKUP, RESTORE, CHECK, ROLL, CALLS, OUTSIDE = CALLS };
 
 /* ---- a database with many pages ------------------------------------------------------------- */
 
@@ -265,6 +277,7 @@ START_TEST(the_result_is_that_of_one_thread)
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         expect_same(BACKUP, counts[i], 1);
         expect_same(ROLL, counts[i], 1);
+        expect_same(OUTSIDE, counts[i], 1);
         expect_restored(counts[i]);
         expect_checked(counts[i]);
         ck_assert_str_eq(findings, "");
@@ -292,6 +305,7 @@ START_TEST(a_store_with_a_filter_and_threads)
     begin(6);
     expect_same(BACKUP, 4, 1);
     expect_same(ROLL, 4, 1);
+    expect_same(OUTSIDE, 4, 1);
     expect_restored(4);
     expect_checked(4);
     end();
