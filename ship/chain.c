@@ -294,9 +294,9 @@ static int add_whole(struct ll_ship_image *im, const struct ll_ship_stored *s,
     return rc ? rc : ll_ship_image_piece(im, &piece, err);
 }
 
-/* Has the piece the bytes of the file between the two LSNs in its name? */
+/* Are these as many bytes as the file has between the two LSNs in the piece's name? */
 static int check_length(const struct ll_ship_image *im, const struct ll_ship_stored *s,
-                        struct lladd_error *err)
+                        uint64_t bytes, struct lladd_error *err)
 {
     const struct ll_ship_image_segment *seg =
         ll_ship_image_at(im, ll_ship_image_segments(im) - 1);
@@ -304,7 +304,7 @@ static int check_length(const struct ll_ship_image *im, const struct ll_ship_sto
     char name[LL_SHIP_NAME_MAX];
     ll_ship_stored_name(s, name);
     return s->end > ll_ship_image_end(seg) || s->end <= s->from ||
-                   s->size != ll_ship_image_offset(seg, s->end) - begin
+                   bytes != ll_ship_image_offset(seg, s->end) - begin
                ? ll_ship_corrupt(err, name, "its length is wrong")
                : 0;
 }
@@ -336,7 +336,7 @@ static int add_parts(struct ll_ship_past *a, struct ll_ship_image *im, struct gr
         if (!rc && end == seg.first)
             rc = ll_ship_image_head(im, last, err);
         if (!rc)
-            rc = check_length(im, s, err);
+            rc = check_length(im, s, piece.bytes, err);
         end = s->end;
     }
     return rc;
