@@ -217,7 +217,9 @@ struct lladd_backup_info {
  *  mutex that a callback of a commit may take. Until the end of the call the log is kept
  *  (lladd_log_keep). Takes 14 bytes of memory for each page, and 16 more if the store has a
  *  backup. A damaged page is repaired in the database, from the cache or from the log (BUF-2). A
- *  page that cannot be repaired is copied as it is, and counted.
+ *  page that cannot be repaired is copied as it is, and counted. Every backup is a scrub: the pages
+ *  are compared with the newest backup and the archive in the store, and lost writes are repaired
+ *  and reported as by lladd_scrub. If an object of these is damaged, the pages are not compared.
  *  `options` and `info` may be NULL. LLADD_OTHER_DATABASE: the store has backups of another
  *  database. LLADD_BAD_STATE: files/ has files of an extension, which a backup would lack.
  *  LLADD_DIVERGED: another copy of the database archives into the store. LLADD_BUSY: pages that

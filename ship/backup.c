@@ -224,6 +224,21 @@ static int pass(struct ll_ship_backup *b, uint64_t since, bool *settled)
     return rc;
 }
 
+/* A watch writes pages again, so E is chosen after it. */
+static int copy_all(struct ll_ship_backup *b, uint64_t pages)
+{
+    struct ll_ship_watch *watch = NULL;
+    int rc = ll_ship_watch_begin(b, &watch);
+    if (!rc)
+        rc = ll_ship_copy_pages(b, 0, pages);
+    if (!rc)
+        rc = ll_ship_repair_pages(b, copy_repaired, NULL);
+    if (!rc)
+        rc = ll_ship_watch_end(watch);
+    ll_ship_watch_free(watch);
+    return rc;
+}
+
 static int copy_pages(struct ll_ship_backup *b)
 {
     uint64_t since = lladd_durable_lsn(b->db).v;
@@ -231,9 +246,7 @@ static int copy_pages(struct ll_ship_backup *b)
     bool settled = false;
     b->what = "pages";
     b->bytes_all = pages * b->m.info.page_size;
-    int rc = ll_ship_copy_pages(b, 0, pages);
-    if (!rc)
-        rc = ll_ship_repair_pages(b, copy_repaired, NULL);
+    int rc = copy_all(b, pages);
     if (!rc)
         rc = set_end(b);
     for (unsigned i = 0; !rc && !settled; i++) {

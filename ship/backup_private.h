@@ -111,4 +111,16 @@ int ll_ship_copy_log(struct ll_ship_backup *);
 /* The same, from an archive. The last segment of the image ends at info.end. */
 struct ll_ship_image;
 int ll_ship_take_log(struct ll_ship_backup *, struct ll_ship_image *);
+
+/* ---- scrub.c: every backup is a scrub ------------------------------------------------------- */
+
+/* Finds out which version of each page the page file must have. Does nothing if the store has no
+ * backup, or if what it has is damaged. Call it after the control block was read. Free *out also
+ * after an error; it may be NULL. */
+struct ll_ship_watch;
+int ll_ship_watch_begin(struct ll_ship_backup *, struct ll_ship_watch **out);
+/* After all pages were copied once: looks for lost writes as a scrub does, and copies the pages
+ * again that it has repaired. Notes the others as damaged. */
+int ll_ship_watch_end(struct ll_ship_watch *);
+void ll_ship_watch_free(struct ll_ship_watch *);
 #endif

@@ -83,16 +83,13 @@ static bool is_whole(const struct scrub *s, uint64_t number, const unsigned char
     return ll_ship_page_ok(s->b.m.info.uuid, number, page, s->b.m.info.page_size);
 }
 
-/* Is the page not as it must be? False for a damaged page, and for a page that was raw and has a
- * header now. */
+/* Is the page not as it must be? */
 static bool is_older(const struct scrub *s, uint64_t number, const struct ll_ship_must *must,
                      const unsigned char *page)
 {
     bool whole = is_whole(s, number, page);
-    uint64_t lsn = whole ? lladd_get64(page + PAGE_LSN) : 0;
-    if (must->raw)
-        return lsn == 0 && lladd_crc32c(0, page, s->b.m.info.page_size) != must->crc;
-    return whole && lsn < must->lsn;
+    return ll_ship_is_older(must, whole, whole ? lladd_get64(page + PAGE_LSN) : 0,
+                            must->raw ? lladd_crc32c(0, page, s->b.m.info.page_size) : 0);
 }
 
 static int compare(struct scrub *s, uint64_t number, const unsigned char *page)
@@ -522,4 +519,152 @@ int lladd_archive_verify(struct lladd_db *db, struct lladd_device *files, struct
         rc = scrub(&s, a, db, options, info);
     lladd_archive_free(a);
     return rc;
+}
+
+/* ---- the scrub that is a part of a backup --------------------------------------------------- */
+
+/* The backup reads the pages, and "entries" says how they were. */
+struct ll_ship_watch {
+    struct scrub s;
+    struct lladd_archive *a;
+    struct lladd_store *locked; /* of `a`; not used: the store of the backup serves all threads */
+    struct ll_ship_backup *b;
+    struct ll_ship_buf again; /* uint64_t: pages that were repaired */
+    struct ll_ship_buf lost;  /* uint64_t: pages that were not */
+};
+
+static int watch_finding(void *ctx, const struct lladd_finding *f)
+{
+    struct ll_ship_watch *w = ctx;
+    uint64_t page = f->page.v;
+    int rc = ll_ship_append(f->kind == LLADD_FINDING_REPAIR ? &w->again : &w->lost, &page,
+                            sizeof page, w->b->err);
+    return rc || !w->b->opt.finding ? rc : w->b->opt.finding(w->b->opt.finding_ctx, f);
+}
+
+static int watch_archive(struct ll_ship_watch *w)
+{
+    struct lladd_archive_options o = LLADD_ARCHIVE_OPTIONS_INIT;
+    o.allocator = w->b->opt.allocator;
+    o.world = w->b->opt.world;
+    int rc = ll_ship_archive_new(w->b->store, &o, &w->a, w->b->err);
+    if (rc)
+        return rc;
+    w->locked = w->a->store;
+    w->a->store = w->b->store;
+    w->a->dev = w->b->dev;
+    rc = ll_ship_archive_identify(w->a, w->b->err);
+    return rc ? rc
+              : ll_ship_spool_look(w->a->dev, w->a->mem, w->a->uuid, w->a->page_size, &w->a->spool,
+                                   w->b->err);
+}
+
+/* Without a gap between the newest backup and the log of the database, the log has each later use
+ * of a page. */
+static int watch_gap(struct ll_ship_watch *w, uint64_t oldest)
+{
+    struct ll_ship_newest *n = &w->s.n;
+    uint64_t reached = 0;
+    int rc = ll_ship_past_reach(&n->w.past, &n->w.steps, n->m.info.end.v, &reached, w->b->err);
+    if (!rc && reached < oldest)
+        ll_ship_newest_forget_raw(n);
+    return rc;
+}
+
+/* A damaged object of the store prevents the comparison, and not the backup. */
+static int watch_learn(struct ll_ship_watch *w)
+{
+    struct lladd_error why = LLADD_ERROR_INIT, *err = w->b->err;
+    uint64_t oldest = lladd_log_hold_raise(w->s.hold, lladd_lsn_of(0)).v;
+    w->s.n.needs_base = true;
+    w->s.err = w->s.n.err = w->s.n.w.err = &why;
+    int rc = ll_ship_newest_learn(&w->s.n, oldest);
+    w->s.err = w->s.n.err = w->s.n.w.err = err;
+    bool learned = !rc;
+    if (learned && w->s.n.compared)
+        rc = watch_gap(w, oldest);
+    if (lladd_code_root(rc) == LLADD_ROOT_DATA) {
+        w->s.n.compared = false;
+        return 0;
+    }
+    if (!learned && why.code && err)
+        *err = why;
+    return rc;
+}
+
+int ll_ship_watch_begin(struct ll_ship_backup *b, struct ll_ship_watch **out)
+{
+    struct lladd_scrub_options o = LLADD_SCRUB_OPTIONS_INIT;
+    struct ll_ship_watch *w = ll_ship_new(b->mem, sizeof *w);
+    if (!w)
+        return ll_ship_no_memory(b->err);
+    *out = w;
+    w->b = b;
+    w->again.mem = w->lost.mem = b->mem;
+    w->s.err = b->err;
+    int rc = watch_archive(w);
+    if (rc)
+        return rc;
+    o.finding = watch_finding;
+    o.finding_ctx = w;
+    begin(&w->s, w->a, b->db, &o);
+    w->s.b.pages = b->pages;
+    w->s.n.redo = b->m.redo.v;
+    rc = make_room(&w->s);
+    if (!rc)
+        rc = lladd_log_keep(b->db, "scrub", lladd_lsn_of(0), &w->s.hold, b->err);
+    if (!rc)
+        rc = watch_learn(w);
+    b->m.info.compared = !rc && w->s.n.compared;
+    return rc;
+}
+
+/* Compares the pages as they were copied first. */
+static int watch_compare(struct ll_ship_watch *w)
+{
+    struct ll_ship_newest *n = &w->s.n;
+    uint64_t have = w->b->entries.len / LL_SHIP_PAGE_ENTRY;
+    uint32_t zeros;
+    int rc = 0;
+    memset(w->s.b.chunk, 0, n->m.info.page_size);
+    zeros = lladd_crc32c(0, w->s.b.chunk, n->m.info.page_size);
+    for (uint64_t i = 0; i < n->pages && i < have && !rc; i++) {
+        const unsigned char *entry = w->b->entries.data + i * LL_SHIP_PAGE_ENTRY;
+        struct suspect one = {.page = i, .must = n->must[i]};
+        uint64_t lsn = lladd_get64(entry);
+        uint32_t crc = lladd_get32(entry + 8);
+        if (ll_ship_is_older(&one.must, lsn || crc == zeros, lsn, crc))
+            rc = ll_ship_append(&w->s.suspects, &one, sizeof one, w->b->err);
+    }
+    return rc;
+}
+
+int ll_ship_watch_end(struct ll_ship_watch *w)
+{
+    if (!w->s.n.compared)
+        return 0;
+    int rc = watch_compare(w);
+    if (!rc)
+        rc = look_at_suspects(&w->s);
+    const uint64_t *page = (const void *)w->again.data;
+    for (size_t i = 0; i < w->again.len / sizeof *page && !rc; i++)
+        rc = ll_ship_copy_pages(w->b, page[i], 1);
+    if (!rc)
+        rc = ll_ship_append(&w->b->damaged, w->lost.data, w->lost.len, w->b->err);
+    w->b->m.info.lost_pages = w->s.info.lost;
+    return rc;
+}
+
+void ll_ship_watch_free(struct ll_ship_watch *w)
+{
+    if (!w)
+        return;
+    lladd_log_release(w->s.hold);
+    release(&w->s);
+    if (w->a)
+        w->a->store = w->locked;
+    lladd_archive_free(w->a);
+    ll_ship_buf_free(&w->again);
+    ll_ship_buf_free(&w->lost);
+    ll_ship_delete(w->b->mem, w);
 }

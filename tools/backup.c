@@ -22,6 +22,10 @@ static const char backup_usage[] =
     "  --wait SECONDS   gives up if the archive of another process stores nothing for this time\n"
     "                   while the command waits for it (default 600)\n"
     "\n" TOOL_STORE_HELP "\n"
+    "The pages are also compared with the newest backup and the archived log in the store. If a\n"
+    "page is older, the disk has lost a write; it is reported, and repaired as by \"lladd scrub\"\n"
+    "if the log allows it.\n"
+    "\n"
     "Exit status: 0; 1 if pages in use are damaged, or writes were lost (the backup is made all\n"
     "the same); 2 if no backup was made.\n";
 

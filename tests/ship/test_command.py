@@ -50,6 +50,7 @@ class Backups(unittest.TestCase):
         listed = json.loads(self.good("restore", "--list", "--json", self.store))
         self.assertEqual([b["label"] for b in listed], ["first", ""])
         self.assertEqual(listed[1], {name: made[name] for name in listed[1]})
+        self.assertEqual((made["findings"], made["lost_pages"], made["compared"]), ([], 0, True))
         self.assertIn(made["name"], self.good("restore", "--list", self.store))
         self.good("restore", self.store, self.path("copy"))
         self.good("restore", "--base", listed[0]["name"], self.store, self.path("other"))
@@ -315,6 +316,27 @@ class Backups(unittest.TestCase):
             self.assertEqual(got, expected, f"page {page}: {out}{err}")
             self.check("db")
         self.assertIn("expected dir:", self.good("scrub", self.db, "s3:bucket", code=2))
+
+    def test_a_backup_finds_a_lost_write(self):
+        pages = self.path("db/pages")
+        self.good("backup", self.db, self.store)
+        with open(pages, "rb") as file:
+            old = file.read()
+        self.good("hash", "put", self.db, "table", "key", "a value that the disk loses")
+        with open(pages, "rb") as file:
+            new = file.read()
+        changed = [at for at in range(4096, len(old), 4096)
+                   if old[at:at + 4096] != new[at:at + 4096] and any(old[at:at + 4096])]
+        self.assertNotEqual(changed, [])
+        for at in changed:
+            with open(pages, "r+b") as file:
+                file.seek(at)
+                file.write(old[at:at + 4096])
+            said = json.loads(self.good("backup", "--json", self.db, self.store, code=1))
+            self.assertEqual((said["lost_pages"], said["compared"]), (1, True))
+            self.assertEqual([f["page"] for f in said["findings"]], [at // 4096])
+            with open(pages, "wb") as file:
+                file.write(new)
 
     def test_check(self):
         self.assertIn("LLADD_NOT_FOUND", self.good("archive", "check", self.store, code=2))
