@@ -69,6 +69,11 @@ enum lladd_managed_schedule {
                                    with combines; use two threads or more. */
 };
 
+/** Flags of a new table, which cannot be changed later. LLADD_MANAGED_UNLOGGED: its rows are in no
+ *  journal. When the table is closed, and after a crash, it has only the rows in its runs; a source
+ *  must be able to send the others again. See lladd_managed_position_set. */
+enum { LLADD_MANAGED_UNLOGGED = 1 };
+
 /** Options of a new table; stored with it until they are changed (lladd_managed_alter). Zero means
  *  the default, for every member. */
 struct lladd_managed_options {
@@ -89,6 +94,9 @@ struct lladd_managed_options {
                                 Default: no such limit */
     uint64_t interval_ns;  /**< a digest is due when this much time has passed since the last
                                 digest, if there are rows to digest. Default: no such limit */
+    uint32_t flags;        /**< LLADD_MANAGED_UNLOGGED */
+    uint32_t block_bytes;  /**< of the runs that are built from now on: as in
+                                struct lladd_dtable_run_options */
 };
 #define LLADD_MANAGED_OPTIONS_INIT_SIZE sizeof(struct lladd_managed_options)
 #define LLADD_MANAGED_OPTIONS_INIT LLADD_SIZED_INIT(lladd_managed_options)
@@ -125,16 +133,17 @@ enum {
     LLADD_MANAGED_MEMORY_BYTES = 1 << 4,
     LLADD_MANAGED_ROWS = 1 << 5,
     LLADD_MANAGED_INTERVAL = 1 << 6,
-    LLADD_MANAGED_ALL = (1 << 7) - 1
+    LLADD_MANAGED_BLOCK_BYTES = 1 << 7,
+    LLADD_MANAGED_ALL = (1 << 8) - 1
 };
 /** Changes the options of an open table that `which` selects; zero means the default, as for a new
- *  table. The other options do not change; type and comparator cannot change. Existing runs stay as
- *  they are: a new configuration applies to runs built from now on and to new writes. If the new
- *  configuration rejects a row that is already in a memtable, the digest of that memtable makes a
- *  linear_dtable. The change is one transaction, durable when the call returns 0. Errors as for
- *  lladd_managed_create (LLADD_BAD_CONFIG, LLADD_BAD_ARGUMENT); after an error nothing has changed.
- *  LLADD_BUSY while the table is being closed. Any thread; waits for a running digest and combine
- *  of the table. */
+ *  table. The other options do not change; type, comparator and flags cannot change. Existing runs
+ *  stay as they are: a new configuration applies to runs built from now on and to new writes. If
+ *  the new configuration rejects a row that is already in a memtable, the digest of that memtable
+ *  makes a linear_dtable. The change is one transaction, durable when the call returns 0. Errors as
+ *  for lladd_managed_create (LLADD_BAD_CONFIG, LLADD_BAD_ARGUMENT); after an error nothing has
+ *  changed. LLADD_BUSY while the table is being closed. Any thread; waits for a running digest and
+ *  combine of the table. */
 LLADD_API int lladd_managed_alter(struct lladd_managed *, unsigned which,
                                   const struct lladd_managed_options *, struct lladd_error *);
 /** Gets the present options with defaults filled in; fills as much as out->struct_size says.
@@ -151,9 +160,10 @@ LLADD_API int lladd_managed_each(struct lladd_db *, int (*fn)(void *ctx, const c
 /** Writes a value for a key, or a tombstone, which deletes the key whether it exists or not.
  *  LLADD_CONFLICT if another transaction is writing the key, or has committed a change of the key
  *  since the snapshot; LLADD_REJECTED if the table's configurations cannot store the value,
- *  LLADD_TOO_LARGE if no journal record can be that long. May wait a short time if digests or
- *  combines are late. With LLADD_MANAGED_LEVELS and background threads: if the memory is full and
- *  the last digest failed, returns the code of that failure and changes nothing. */
+ *  LLADD_TOO_LARGE if no journal record can be that long, LLADD_BAD_STATE if the table is unlogged
+ *  and the transaction has no position. May wait a short time if digests or combines are late. With
+ *  LLADD_MANAGED_LEVELS and background threads: if the memory is full and the last digest failed,
+ *  returns the code of that failure and changes nothing. */
 LLADD_API int lladd_managed_put(struct lladd_txn *, struct lladd_managed *,
                                 const struct lladd_dtable_key *, const struct lladd_dtable_value *);
 /** Deletes all keys with from <= key < to, whether they exist or not; NULL: unbounded on that side.
@@ -185,6 +195,46 @@ LLADD_API int lladd_managed_get(struct lladd_txn *, struct lladd_managed *,
  *  is closed; the caller does not close the table. */
 LLADD_API int lladd_managed_table(struct lladd_txn *, struct lladd_managed *,
                                   const struct lladd_dtable **out);
+
+/** A row to be put. */
+struct lladd_managed_row {
+    struct lladd_dtable_key key;
+    struct lladd_dtable_value value;
+};
+/** Calls lladd_managed_put for n rows in turn. Rows of an unlogged table take less time together,
+ *  and the call may wait once for several rows. Stops at the first row that cannot be put, and
+ *  returns its error. *done (nullable) gets the number of rows put before that row; these rows stay
+ *  put. */
+LLADD_API int lladd_managed_put_many(struct lladd_txn *, struct lladd_managed *,
+                                     const struct lladd_managed_row *, size_t n, size_t *done);
+
+/* ---- unlogged tables ------------------------------------------------------------------------- */
+
+/** A position in the source of an unlogged table's rows. The numbers are the source's. */
+struct lladd_managed_position {
+    uint64_t commit; /**< transactions of the source up to this one are in the table */
+    uint64_t from;   /**< the others begin here, or later */
+};
+/** Says up to where the source has committed the rows that the transaction puts into an unlogged
+ *  table. A transaction calls it before its first row, and again when it has put rows of later
+ *  transactions of the source; the last position counts. `commit` must be above the position
+ *  before it, and `from` not below that position's `from`: LLADD_OUT_OF_RANGE otherwise. A commit
+ *  without a row moves the position too. A rollback to a savepoint takes back the positions that
+ *  were set after it. Do not commit a transaction if one of its puts has failed: the position
+ *  would claim a row that the table does not have. The log gets a note of some 70 bytes for each
+ *  call, so the errors of writing to the log are possible. LLADD_BAD_STATE for a logged table.
+ *  LLADD_CONFLICT if another transaction writes to the table, or has committed since this
+ *  transaction's snapshot: an unlogged table has one writer at a time. */
+LLADD_API int lladd_managed_position_set(struct lladd_txn *, struct lladd_managed *,
+                                         const struct lladd_managed_position *);
+/** Gets the position that the runs of an unlogged table have reached; {0, 0}: none. If `durable` is
+ *  set, gets a position that no crash takes back: the source may forget everything before its
+ *  `from`. This position advances when the log is forced after a digest, for example by a durable
+ *  commit or lladd_checkpoint. After an open the source must send everything again from `from` on;
+ *  the transactions up to `commit` are in the table. LLADD_BAD_STATE for a logged table. Any
+ *  thread. */
+LLADD_API int lladd_managed_position_get(struct lladd_managed *, bool durable,
+                                         struct lladd_managed_position *out, struct lladd_error *);
 
 /** Locks a key, existing or not, or the table (key NULL) in the lock manager, and checks that the
  *  transaction's snapshot is not older than the last change of the key or table. Modes,

@@ -153,6 +153,8 @@ static void managed(void)
     struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
     struct lladd_dtable_key key = lladd_dtable_u32(1);
     struct lladd_dtable_value v = lladd_dtable_value_of("v", 1);
+    struct lladd_managed_row row = {key, v};
+    struct lladd_managed_position position = {1, 1};
     const struct lladd_dtable *seen;
     struct lladd_managed *t;
     char *strings;
@@ -168,6 +170,9 @@ static void managed(void)
     FORKED(lladd_managed_settings(p.rows, &o, &strings, &b.err));
     FORKED(lladd_managed_each(b.db, no_name, NULL, &b.err));
     FORKED(lladd_managed_put(p.txn, p.rows, &key, &v));
+    FORKED(lladd_managed_put_many(p.txn, p.rows, &row, 1, NULL));
+    FORKED(lladd_managed_position_set(p.txn, p.rows, &position));
+    FORKED(lladd_managed_position_get(p.rows, false, &position, &b.err));
     FORKED(lladd_managed_delete_range(p.txn, p.rows, &key, NULL));
     FORKED(lladd_managed_lookup(p.txn, p.rows, &key, &pin, &v));
     FORKED(lladd_managed_get(p.txn, p.rows, &key, NULL, 0, &len));

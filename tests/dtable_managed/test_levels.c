@@ -439,8 +439,23 @@ END_TEST
 static unsigned char row[1000];
 static size_t row_len;
 
+/* Gives the row the layout of version 2, which has 16 more bytes before the texts, or of version
+ * 1. */
+static void set_layout(bool second)
+{
+    enum { HEAD = 96, MORE = 16 };
+    bool is = row[0] > 1;
+    size_t rest = row_len - HEAD - (is ? MORE : 0);
+    if (is == second)
+        return;
+    memmove(row + HEAD + (second ? MORE : 0), row + HEAD + (is ? MORE : 0), rest);
+    if (second)
+        memset(row + HEAD, 0, MORE);
+    row_len = HEAD + rest + (second ? MORE : 0);
+}
+
 /* Reads the table's row of the catalogue and, if `version` is not 0, writes it with this version
- * and this schedule. The database is reopened. */
+ * and this schedule, in the layout of the version. The database is reopened. */
 static void forge(unsigned char version, unsigned char schedule)
 {
     struct lladd_root_value root;
@@ -450,6 +465,7 @@ static void forge(unsigned char version, unsigned char schedule)
     ok_db(&b, lladd_hash_get(h, "rows", 4, row, sizeof row, &row_len, &b.err));
     if (version) {
         struct lladd_txn *txn = fixture_begin(&b);
+        set_layout(version > 1);
         row[0] = version;
         row[2] = schedule;
         ok(txn, lladd_hash_put(txn, h, "rows", 4, row, row_len));
@@ -460,8 +476,8 @@ static void forge(unsigned char version, unsigned char schedule)
     fixture_open(&b);
 }
 
-/* The version is 2 for this schedule and 1 for the others; other combinations are damage. A version
- * above 2 is of a later library. */
+/* Without flags and block_bytes, the version is 2 for this schedule and 1 for the others. Other
+ * combinations are damage. A version above 2 is of a later library. */
 START_TEST(versions_of_the_description)
 {
     static const struct {

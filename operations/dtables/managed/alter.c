@@ -131,6 +131,8 @@ int lladd_managed_settings(struct lladd_managed *t, struct lladd_managed_options
         o.memory_bytes = m->memory_bytes;
         o.rows = m->max_rows;
         o.interval_ns = m->interval_ns;
+        o.flags = m->flags;
+        o.block_bytes = m->block_bytes;
     }
     lladd_mutex_unlock(&t->swap);
     if (!*strings)

@@ -81,6 +81,7 @@ int ll_managed__change_store(struct ll_managed_change *c)
         return give_up(c, rc);
     struct ll_manifest old = t->manifest;
     lladd_mutex_lock(&t->mutex); /* needed because statistics read the manifest */
+    ll_managed__position_stored(t, c->commit);
     t->manifest = c->next;
     lladd_mutex_unlock(&t->mutex);
     lladd_atomic_store64(&t->fresh, c->next.fresh);

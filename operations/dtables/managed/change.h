@@ -20,6 +20,7 @@ struct ll_managed_change {
                               * from->runs[first] */
     bool claimed;            /* these runs are marked as inputs (LEV-1) */
     bool flush;              /* it is a flush */
+    struct lladd_managed_position position; /* of a flush of an unlogged table: up to the cutoff */
     bool ended;              /* the transaction has ended */
     lladd_lsn commit;
     struct lladd_error why; /* code not 0: the change failed, and its transaction has ended */

@@ -110,7 +110,7 @@ static int claim(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dta
     lladd_mutex_unlock(&t->mutex);
     if (rc) {
         rc = ll_managed__no_memory(lladd_txn_error_out(txn));
-    } else {
+    } else if (!t->unlogged) {
         rc = may_have(txn, u, now, from, to);
         if (rc)
             release_claim(u);
@@ -161,7 +161,7 @@ int lladd_managed_delete_range(struct lladd_txn *txn, struct lladd_managed *t,
                                "a range of %zu bytes: a record of the journal takes at most %zu",
                                entry.len, ll_managed__entry_most(t));
     TRY(claim(txn, u, from, to, now.next));
-    rc = lladd_journal_append(txn, t->tag, entry, NULL);
+    rc = t->unlogged ? 0 : lladd_journal_append(txn, t->tag, entry, NULL);
     if (rc)
         release_claim(u);
     u->puts++;

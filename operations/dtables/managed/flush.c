@@ -10,8 +10,10 @@
 #include "operations/dtables/managed/change.h"
 
 /* If a version has this many memtables, a flush adds none: flushes that keep failing would
- * otherwise add memtables without limit. */
-enum { MEMTABLES = 8 };
+ * otherwise add memtables without limit. An unlogged table has one writer, so three memtables are
+ * enough: the one that is written to, the one in which the writer's present transaction began, and
+ * the one that is flushed. */
+enum { MEMTABLES = 8, MEMTABLES_UNLOGGED = 3 };
 
 /* What a flush begins with. */
 struct taken {
@@ -21,10 +23,12 @@ struct taken {
 
 /* Notes what the flush takes, and whether it absorbs the newest run: it does not if there is no row
  * to store. Called under the mutex. */
-static void take(struct ll_managed_change *c, const struct taken *taken)
+static void take(struct ll_managed_change *c, uint64_t cutoff, const struct taken *taken)
 {
     struct lladd_managed *t = c->t;
     uint64_t keys = 0;
+    c->position = t->manifest.position;
+    ll_managed__position_upto(c->from, cutoff, &c->position);
     for (uint32_t i = 0; i < c->from->n_mems; i++)
         keys += c->from->mems[i]->keys;
     if (keys)
@@ -54,7 +58,7 @@ static int freeze(struct ll_managed_change *c, const struct taken *taken, uint64
     *cutoff = now.v;
     lladd_mutex_lock(&t->swap);
     int rc = 0;
-    if (t->view->n_mems < MEMTABLES) {
+    if (t->view->n_mems < (t->unlogged ? MEMTABLES_UNLOGGED : MEMTABLES)) {
         v = ll_managed__version_new(t->db, t->view->n_mems + 1, t->view->n_runs);
         rc = v ? ll_managed__mem_new(t->db, &t->order, &m) : LLADD_NO_MEMORY;
     }
@@ -72,7 +76,7 @@ static int freeze(struct ll_managed_change *c, const struct taken *taken, uint64
     c->from = t->view;
     ll_managed__version_retain(c->from);
     if (!rc)
-        take(c, taken);
+        take(c, *cutoff, taken);
     lladd_mutex_unlock(&t->mutex);
     lladd_mutex_unlock(&t->swap);
     ll_managed__version_release(t, gone);
@@ -131,6 +135,7 @@ static int swap_flush(struct ll_managed_change *c, uint64_t cutoff)
         c->next.fresh++;
     }
     if (!rc) {
+        c->next.position = c->position;
         c->next.cutoff = cutoff;
         c->next.digests++;
         rc = ll_managed__change_store(c);

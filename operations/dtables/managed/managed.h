@@ -16,8 +16,8 @@
 
 enum {
     LL_MANAGED_VERSION = 1,
-    LL_MANAGED_VERSION_LEVELS = 2, /* of the manifest of a table with LLADD_MANAGED_LEVELS, so that
-                                    * an older library says LLADD_NEWER_FORMAT */
+    LL_MANAGED_VERSION_2 = 2, /* of the manifest of a table with LLADD_MANAGED_LEVELS, flags or
+                               * block_bytes, so that an older library says LLADD_NEWER_FORMAT */
     LL_MANAGED_RANK_CREATE = LLADD_RANK_EXTENSION - 120, /* held while the catalogue is created, or
                                                           * the number of threads is changed */
     LL_MANAGED_RANK_SWAP = LLADD_RANK_EXTENSION - 90,    /* held while a list of runs is changed */
@@ -72,6 +72,7 @@ struct ll_memtable {
     uint32_t n_chunks, fill, room; /* fill, room: of the last chunk, in units of four bytes */
     unsigned char *chunks[LL_MEM_CHUNKS];
     uint32_t n_filters, unfiltered; /* atomic */
+    uint32_t placed; /* atomic; of an unlogged table: the newest part, with its position */
     struct ll_mem_filter *filters[LL_MEM_FILTERS];
 };
 
@@ -97,6 +98,8 @@ void ll_managed__mem_drop(struct ll_memtable *); /* drops one reference */
 /* The functions up to ll_managed__mem_undelete are called under the table's mutex. Without memory,
  * ll_managed__mem_part returns NULL; ll_managed__mem_segment and ll_managed__mem_node return 0. */
 struct ll_mem_part *ll_managed__mem_part(struct ll_memtable *);
+/* A part with more members after it. `size` is the size of both together. */
+struct ll_mem_part *ll_managed__mem_part_of_size(struct ll_memtable *, size_t size);
 uint32_t ll_managed__mem_segment(struct ll_mem_part *, lladd_savepoint_id next);
 uint32_t ll_managed__mem_node(struct ll_mem_part *, const struct lladd_dtable_key *);
 /* Adds a version to the node: 0 or LLADD_NO_MEMORY. *before receives the version that was the
@@ -202,7 +205,8 @@ struct ll_manifest {
     struct lladd_db *db;
     enum lladd_dtable_type type;
     enum lladd_managed_schedule schedule;
-    uint32_t every;
+    uint32_t every, flags, block_bytes;
+    struct lladd_managed_position position; /* of an unlogged table */
     uint64_t tag, cutoff, memory_bytes, max_rows, interval_ns, generation, digests, combines, fresh;
     char *texts[3]; /* comparator; configuration of digests, "": the default; configuration of
                      * combines, "": that of digests */
@@ -220,6 +224,8 @@ int ll_managed__manifest_get(struct lladd_db *, struct lladd_span, struct ll_man
 /* Copies the manifest, with room for one more run and for `obsolete` more obsolete runs. */
 int ll_managed__manifest_copy(const struct ll_manifest *, uint32_t obsolete, struct ll_manifest *);
 void ll_managed__manifest_free(struct ll_manifest *);
+/* Can a run have blocks of m->block_bytes bytes? */
+bool ll_managed__block_bytes_ok(const struct ll_manifest *);
 
 /* ---- version.c: the memtables and runs of a table -------------------------------------------- */
 
@@ -331,6 +337,12 @@ struct lladd_managed {
     double row_memory;      /* bytes of memory that a key took in the last flush; 0: unknown */
     int flush_failed;       /* the code of the last flush, if it failed */
     bool compaction_failed; /* the last compaction failed: a flush goes first */
+    /* Of an unlogged table (unlogged.c). */
+    bool unlogged;    /* never changes */
+    uint32_t writing; /* atomic: a transaction in progress writes to it */
+    struct lladd_managed_position committed; /* of the newest commit; belongs to the writer */
+    struct lladd_managed_position durable;   /* a position that no crash takes back */
+    lladd_lsn stored; /* commit of the manifest; its position is durable if the commit is */
 };
 
 /* A transaction's use of a table. */
@@ -379,6 +391,7 @@ struct ll_managed {
 };
 extern const struct lladd_extension ll_managed__extension;
 extern const struct lladd_participant ll_managed__participant;
+extern const struct lladd_participant ll_managed__unlogged; /* refuses to be prepared */
 extern const struct lladd_journal_owner ll_managed__owner;
 extern const struct lladd_dtable_class ll_managed__table_class;
 
@@ -424,6 +437,20 @@ int ll_managed__conflict(struct lladd_txn *, struct lladd_managed *, const char 
 /* Returns the length of the longest entry that the journal takes. */
 size_t ll_managed__entry_most(const struct lladd_managed *);
 bool ll_managed__same(const struct lladd_dtable_value *, const struct lladd_dtable_value *);
+
+/* ---- unlogged tables: unlogged.c ------------------------------------------------------------- */
+
+/* Ends the part of a use. Uses only atomics, because the caller may hold the latch of the commit
+ * order. */
+void ll_managed__unlogged_end(struct ll_use *, uint64_t commit);
+bool ll_managed__has_position(const struct ll_use *);
+/* Takes back the positions that were set when the number of the next savepoint was above `to`. */
+void ll_managed__position_undo(struct ll_use *, lladd_savepoint_id to);
+/* Sets *out to the position of the newest commit up to the cutoff, if the memtables have one. */
+void ll_managed__position_upto(const struct ll_version *, uint64_t cutoff,
+                               struct lladd_managed_position *out);
+/* Called under the mutex, before the manifest with this commit replaces the present one. */
+void ll_managed__position_stored(struct lladd_managed *, lladd_lsn commit);
 
 /* ---- entries of the journal: entry.c --------------------------------------------------------- */
 

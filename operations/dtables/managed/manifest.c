@@ -2,11 +2,23 @@
 /* A table's manifest, which is the table's row in the catalogue. See docs/disk-format.md. */
 #include "operations/dtables/managed/managed.h"
 
-enum { HEAD = 96, RUN = 48, DOOMED = 8, TEXTS = 3 };
+/* HEAD_2: with position.from and block_bytes, in version 2. */
+enum { HEAD = 96, HEAD_2 = 112, RUN = 48, DOOMED = 8, TEXTS = 3 };
+
+static bool is_version_2(const struct ll_manifest *m)
+{
+    return m->schedule == LLADD_MANAGED_LEVELS || m->flags || m->block_bytes;
+}
+
+bool ll_managed__block_bytes_ok(const struct ll_manifest *m)
+{
+    return m->block_bytes <= 1u << 20 && m->block_bytes % lladd_page_size(m->db) == 0;
+}
 
 static size_t length(const struct ll_manifest *m)
 {
-    size_t n = HEAD + (size_t)m->n_runs * RUN + (size_t)m->n_obsolete * DOOMED;
+    size_t n = (is_version_2(m) ? HEAD_2 : HEAD) + (size_t)m->n_runs * RUN +
+               (size_t)m->n_obsolete * DOOMED;
     for (int i = 0; i < TEXTS; i++)
         n += 4 + strlen(m->texts[i]);
     return n;
@@ -19,11 +31,12 @@ int ll_managed__manifest_put(const struct ll_manifest *m, unsigned char **out, s
     if (!p)
         return LLADD_NO_MEMORY;
     *out = p;
-    memset(p, 0, HEAD);
-    bool levels = m->schedule == LLADD_MANAGED_LEVELS;
-    p[0] = levels ? LL_MANAGED_VERSION_LEVELS : LL_MANAGED_VERSION;
+    bool second = is_version_2(m);
+    memset(p, 0, second ? HEAD_2 : HEAD);
+    p[0] = second ? LL_MANAGED_VERSION_2 : LL_MANAGED_VERSION;
     p[1] = (unsigned char)m->type;
     p[2] = (unsigned char)m->schedule;
+    p[3] = (unsigned char)m->flags;
     lladd_put32(p + 4, m->n_runs);
     lladd_put32(p + 8, m->n_obsolete);
     lladd_put32(p + 12, m->every);
@@ -32,7 +45,12 @@ int ll_managed__manifest_put(const struct ll_manifest *m, unsigned char **out, s
                                 m->fresh};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         lladd_put64(p + 16 + 8 * i, numbers[i]);
-    p += HEAD;
+    if (second) {
+        lladd_put64(p + 88, m->position.commit);
+        lladd_put64(p + 96, m->position.from);
+        lladd_put32(p + 104, m->block_bytes);
+    }
+    p += second ? HEAD_2 : HEAD;
     for (int i = 0; i < TEXTS; i++) {
         size_t n = strlen(m->texts[i]);
         lladd_put32(p, (uint32_t)n);
@@ -107,13 +125,19 @@ static int get(const unsigned char *p, size_t left, struct ll_manifest *m, struc
     m->every = lladd_get32(p + 12);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         *numbers[i] = lladd_get64(p + 16 + 8 * i);
-    bool levels = m->schedule == LLADD_MANAGED_LEVELS;
+    bool second = p[0] == LL_MANAGED_VERSION_2;
+    m->flags = p[3];
+    m->position.commit = lladd_get64(p + 88);
+    m->position.from = second ? lladd_get64(p + 96) : 0;
+    m->block_bytes = second ? lladd_get32(p + 104) : 0;
     if (!lladd_dtable_type_name(m->type) || m->schedule > LLADD_MANAGED_LEVELS ||
-        levels != (p[0] == LL_MANAGED_VERSION_LEVELS) || m->every == 0 || m->memory_bytes == 0 ||
-        p[3] || lladd_get64(p + HEAD - 8))
+        second != is_version_2(m) || m->flags > LLADD_MANAGED_UNLOGGED || m->every == 0 ||
+        m->memory_bytes == 0 || (second && lladd_get32(p + 108)) ||
+        !ll_managed__block_bytes_ok(m) ||
+        (!m->flags && (m->position.commit || m->position.from)))
         return damaged(err);
-    p += HEAD;
-    left -= HEAD;
+    p += second ? HEAD_2 : HEAD;
+    left -= second ? HEAD_2 : HEAD;
     for (int i = 0; i < TEXTS; i++) {
         size_t n = left >= 4 ? lladd_get32(p) : 0;
         if (left < 4 || n > left - 4 || memchr(p + 4, 0, n))
@@ -139,10 +163,11 @@ int ll_managed__manifest_get(struct lladd_db *db, struct lladd_span s, struct ll
 {
     const unsigned char *p = s.data;
     *out = (struct ll_manifest){.db = db};
-    if (s.len && p[0] > LL_MANAGED_VERSION_LEVELS)
+    if (s.len && p[0] > LL_MANAGED_VERSION_2)
         return lladd_error_set(err, LLADD_NEWER_FORMAT,
                                "a managed table was written by a newer version");
-    if (s.len < HEAD || p[0] < LL_MANAGED_VERSION)
+    if (s.len < HEAD || p[0] < LL_MANAGED_VERSION ||
+        (p[0] == LL_MANAGED_VERSION_2 && s.len < HEAD_2))
         return damaged(err);
     int rc = get(p, s.len, out, err);
     if (rc)

@@ -223,13 +223,18 @@ uint32_t ll_managed__mem_node(struct ll_mem_part *p, const struct lladd_dtable_k
 
 struct ll_mem_part *ll_managed__mem_part(struct ll_memtable *m)
 {
-    uint32_t offset = ll_managed__mem_take(m, sizeof(struct ll_mem_part), true);
+    return ll_managed__mem_part_of_size(m, sizeof(struct ll_mem_part));
+}
+
+struct ll_mem_part *ll_managed__mem_part_of_size(struct ll_memtable *m, size_t size)
+{
+    uint32_t offset = ll_managed__mem_take(m, size, true);
     if (!offset)
         return NULL;
     struct ll_mem_part *p = at(m, offset);
-    memset(p, 0, sizeof *p);
+    memset(p, 0, size);
     p->m = m;
-    p->bytes = sizeof *p;
+    p->bytes = size;
     p->self = offset;
     lladd_atomic_add64(&m->writers, 1);
     return p;
@@ -461,7 +466,7 @@ void ll_managed__mem_end(struct lladd_managed *t, struct ll_mem_part *p, uint64_
     struct ll_memtable *m = p->m;
     lladd_atomic_store64(&p->commit, commit);
     lladd_atomic_count64(&t->pending_bytes, p->bytes); /* counted even if the transaction aborted */
-    if (commit != LL_MANAGED_TAKEN_BACK && p->rows) {
+    if (commit != LL_MANAGED_TAKEN_BACK && (p->rows || t->unlogged)) {
         lladd_atomic_count64(&t->pending_rows, p->rows);
         lladd_atomic_max64(&t->newest, commit);
         lladd_atomic_max64(&m->newest, commit);

@@ -132,11 +132,24 @@ static int first_view(struct lladd_managed *t, struct lladd_error *err)
     return rc;
 }
 
+/* Makes the manifest durable that was read: a flush before the table was closed does not wait for
+ * its commit, and the position of an open table counts as durable. */
+static int force_commits(struct lladd_db *db, struct lladd_error *err)
+{
+    lladd_lsn now;
+    TRY(lladd_snapshot_acquire(db, &now, err));
+    TRY(lladd_snapshot_release(db, now));
+    return now.v ? lladd_log_force(db, now, err) : 0;
+}
+
 static int load(struct lladd_managed *t, struct lladd_error *err)
 {
     struct ll_manifest *m = &t->manifest;
     TRY(ll_managed__row_read(t->all, t->name, m, err));
     t->tag = m->tag;
+    t->unlogged = m->flags & LLADD_MANAGED_UNLOGGED;
+    t->committed = t->durable = m->position;
+    TRY(t->unlogged ? force_commits(t->db, err) : 0);
     ll_managed__take_triggers(t, m);
     t->fresh = m->fresh;
     t->digested_ns = lladd_now_ns(t->db);

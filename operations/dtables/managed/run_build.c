@@ -52,6 +52,9 @@ static int begin_run(struct ll_managed_change *c, const struct lladd_dtable_conf
     o.comparator = t->order.comparator ? t->order.comparator->name : NULL;
     o.config = config;
     o.name = name;
+    lladd_mutex_lock(&t->mutex);
+    o.block_bytes = t->manifest.block_bytes;
+    lladd_mutex_unlock(&t->mutex);
     return lladd_dtable_run_begin(c->txn, &o, out);
 }
 

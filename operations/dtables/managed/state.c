@@ -10,6 +10,7 @@
  *   entry.c                            the format of journal entries
  *   version.c                          the memtables and runs of a table
  *   txn.c, write.c, delete.c, read.c   transactions
+ *   unlogged.c                         unlogged tables, with no rows in the journal
  *   flush.c, compact.c                 memtables to a run, runs to one run
  *   reclaim.c                          freeing replaced runs
  *   change.c                           changes of the manifest, for flush.c, compact.c, reclaim.c
@@ -111,7 +112,8 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
     lladd_mem_free(db, all);
 }
 
-static const struct lladd_participant *const participants[] = {&ll_managed__participant, NULL};
+static const struct lladd_participant *const participants[] = {&ll_managed__participant,
+                                                               &ll_managed__unlogged, NULL};
 
 const struct lladd_extension ll_managed__extension = {
     .struct_size = sizeof(struct lladd_extension),

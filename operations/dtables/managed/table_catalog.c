@@ -150,6 +150,12 @@ int ll_managed__set_triggers(const struct lladd_managed_options *o, unsigned whi
         m->max_rows = o->rows;
     if (which & LLADD_MANAGED_INTERVAL)
         m->interval_ns = o->interval_ns;
+    if (which & LLADD_MANAGED_BLOCK_BYTES)
+        m->block_bytes = o->block_bytes;
+    if (!ll_managed__block_bytes_ok(m))
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                               "blocks of %u bytes: at most 1 MiB, and a multiple of the page size",
+                               m->block_bytes);
     return m->schedule > LLADD_MANAGED_LEVELS || m->every < 2
                ? lladd_error_set(err, LLADD_BAD_ARGUMENT, "an unknown schedule, or every is 1")
                : 0;
@@ -162,7 +168,9 @@ static int first_manifest(struct lladd_txn *txn, const struct lladd_managed_opti
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct lladd_dtable_order order;
     const char *comparator = o->comparator ? o->comparator : "";
-    *m = (struct ll_manifest){.db = db, .type = o->type, .generation = 1};
+    *m = (struct ll_manifest){.db = db, .type = o->type, .generation = 1, .flags = o->flags};
+    if (o->flags & ~(uint32_t)LLADD_MANAGED_UNLOGGED)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a table has no flags %#x", o->flags);
     TRY(ll_managed__set_triggers(o, LLADD_MANAGED_ALL, m, err));
     int rc = lladd_dtable_order_of(db, o->type, o->comparator, &order, err);
     m->texts[LL_MANIFEST_COMPARATOR] =

@@ -215,9 +215,14 @@ static void aborted(void *ctx, void *state, struct lladd_db *db)
     struct ll_managed_txn *x = state;
     (void)ctx;
     (void)db;
-    for (struct ll_use *u = x->uses; u; u = u->next)
-        if (u->part && !u->told)
+    for (struct ll_use *u = x->uses; u; u = u->next) {
+        if (u->part && u->t->unlogged) {
+            ll_managed__unlogged_end(u, LL_MANAGED_TAKEN_BACK);
+            ll_managed__nudge(u->t);
+        } else if (u->part && !u->told) {
             ll_managed__mem_end(u->t, u->part, LL_MANAGED_TAKEN_BACK);
+        }
+    }
     ends(x);
 }
 
@@ -232,6 +237,8 @@ static void undone(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn sinc
     for (struct ll_use *u = x->uses; u; u = u->next)
         if (u->part) {
             ll_managed__mem_undo(u->part, now.undone);
+            if (u->t->unlogged)
+                ll_managed__position_undo(u, now.undone);
             u->puts++;
         }
 }

@@ -99,7 +99,8 @@ static int claim(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dta
         if (no)
             return no;
     }
-    TRY(may_write(txn, u, key));
+    if (!t->unlogged)
+        TRY(may_write(txn, u, key));
     if (!ll_managed__mem_segment_is(u->part, c->next) && !ll_managed__mem_segment(u->part, c->next))
         return ll_managed__no_memory(err);
     c->node = ll_managed__mem_node(u->part, key);
@@ -109,7 +110,7 @@ static int claim(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dta
 }
 
 /* Claims a key. If there were digests since the snapshot, calls `unchanged` first, without the
- * mutex. */
+ * mutex. A write to an unlogged table has no conflicts (UNL-1). */
 static int claim_anyhow(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dtable_key *key,
                         struct claim *c)
 {
@@ -120,8 +121,9 @@ static int claim_anyhow(struct lladd_txn *txn, struct ll_use *u, const struct ll
         struct ll_version *later = NULL;
         int rc = 0;
         lladd_mutex_lock(&t->mutex);
-        bool mine = u->target && u->snapshot < t->view->cutoff &&
-                    ll_managed__mem_ask_own(u->part, key, &own);
+        bool mine = (t->unlogged && c->value) ||
+                    (u->target && u->snapshot < t->view->cutoff &&
+                     ll_managed__mem_ask_own(u->part, key, &own));
         if (t->view->cutoff > looked && !mine) {
             later = t->view;
             ll_managed__version_retain(later);
@@ -146,6 +148,13 @@ int ll_managed__begin_writing(struct lladd_txn *txn, struct ll_use *u)
 {
     struct lladd_managed *t = u->t;
     void **state;
+    if (t->unlogged)
+        return ll_managed__has_position(u)
+                   ? 0
+                   : lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_STATE,
+                                     "table \"%s\" is unlogged: the transaction has to set its "
+                                     "position first",
+                                     t->name);
     if (!u->part) {
         lladd_mutex_lock(&t->mutex);
         struct ll_memtable *m = t->view->mems[0];
@@ -184,35 +193,93 @@ static int check(struct lladd_txn *txn, const struct lladd_managed *t,
     return 0;
 }
 
+/* Writes the row into the memtable and the journal. */
+static int put_logged(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dtable_key *key,
+                      struct claim *c)
+{
+    struct lladd_managed *t = u->t;
+    struct lladd_span entry;
+    if (ll_managed__entry_put(u, key, c->value, &entry))
+        return ll_managed__no_memory(lladd_txn_error_out(txn));
+    if (entry.len > ll_managed__entry_most(t))
+        return lladd_error_set(lladd_txn_error_out(txn), LLADD_TOO_LARGE,
+                               "a row of %zu bytes: a record of the journal takes at most %zu",
+                               entry.len, ll_managed__entry_most(t));
+    TRY(claim_anyhow(txn, u, key, c));
+    int rc = lladd_journal_append(txn, t->tag, entry, NULL);
+    if (rc) {
+        lladd_mutex_lock(&t->mutex);
+        ll_managed__mem_unpush(u->part, c->node, c->before);
+        lladd_mutex_unlock(&t->mutex);
+    }
+    return rc;
+}
+
 int lladd_managed_put(struct lladd_txn *txn, struct lladd_managed *t,
                       const struct lladd_dtable_key *key, const struct lladd_dtable_value *v)
 {
     LLADD_USE(txn);
     struct lladd_txn_now now;
-    struct lladd_span entry;
     struct ll_use *u;
     TRY(lladd_txn_now_get(txn, &now));
     TRY(ll_managed__use(txn, t, &u));
     TRY(check(txn, t, key, v));
     TRY(ll_managed__stall(t, lladd_txn_error_out(txn)));
     TRY(ll_managed__begin_writing(txn, u));
-    if (ll_managed__entry_put(u, key, v, &entry))
-        return ll_managed__no_memory(lladd_txn_error_out(txn));
-    if (entry.len > ll_managed__entry_most(t))
-        return lladd_error_set(lladd_txn_error_out(txn), LLADD_TOO_LARGE,
-                               "a row of %zu bytes: a record of the journal takes at most %zu",
-                               entry.len, ll_managed__entry_most(t));
     struct claim c = {.value = v, .next = now.next};
-    TRY(claim_anyhow(txn, u, key, &c));
-    int rc = lladd_journal_append(txn, t->tag, entry, NULL);
-    if (rc) {
-        lladd_mutex_lock(&t->mutex);
-        ll_managed__mem_unpush(u->part, c.node, c.before);
-        lladd_mutex_unlock(&t->mutex);
-        return rc;
-    }
+    TRY(t->unlogged ? claim_anyhow(txn, u, key, &c) : put_logged(txn, u, key, &c));
     u->puts++;
     return 0;
+}
+
+/* Puts rows into an unlogged table, under the mutex once. Ends at the first error, and after many
+ * bytes, because readers take the mutex too. */
+static int put_together(struct lladd_txn *txn, struct ll_use *u, lladd_savepoint_id next,
+                        const struct lladd_managed_row *rows, size_t n, size_t *done)
+{
+    enum { BYTES = 64 << 10 };
+    struct lladd_managed *t = u->t;
+    int rc = 0;
+    lladd_mutex_lock(&t->mutex);
+    uint64_t from = u->part->bytes;
+    for (size_t i = 0; i < n && !rc && u->part->bytes - from < BYTES; i++) {
+        struct claim c = {.value = &rows[i].value, .next = next};
+        rc = check(txn, t, &rows[i].key, &rows[i].value);
+        if (!rc)
+            rc = claim(txn, u, &rows[i].key, &c);
+        *done += rc == 0;
+    }
+    lladd_mutex_unlock(&t->mutex);
+    return rc;
+}
+
+int lladd_managed_put_many(struct lladd_txn *txn, struct lladd_managed *t,
+                           const struct lladd_managed_row *rows, size_t n, size_t *done)
+{
+    LLADD_USE(txn);
+    enum { TOGETHER = 64 };
+    struct lladd_txn_now now;
+    struct ll_use *u;
+    size_t i = 0;
+    int rc = lladd_txn_now_get(txn, &now);
+    if (!rc)
+        rc = ll_managed__use(txn, t, &u);
+    if (!rc && t->unlogged)
+        rc = ll_managed__begin_writing(txn, u);
+    while (!rc && i < n) {
+        size_t some = n - i < TOGETHER ? n - i : TOGETHER;
+        if (t->unlogged) {
+            rc = ll_managed__stall(t, lladd_txn_error_out(txn));
+            rc = rc ? rc : put_together(txn, u, now.next, rows + i, some, &i);
+            u->puts++;
+        } else {
+            rc = lladd_managed_put(txn, t, &rows[i].key, &rows[i].value);
+            i += rc == 0;
+        }
+    }
+    if (done)
+        *done = i;
+    return rc;
 }
 
 /* ---- locking --------------------------------------------------------------------------------- */
