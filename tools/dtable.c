@@ -74,6 +74,10 @@ static const char usage[] =
     "                    last digest (0: no limit)\n"
     "  --interval SECONDS    create, alter: a digest is also due this long after the last one,\n"
     "                    if there are rows since then (0: no limit)\n"
+    "  --block-bytes N   create, alter: size of a block of a run: a multiple of the page size, at\n"
+    "                    most 1048576 (0: the default)\n"
+    "  --unlogged        create: the rows are not logged. A program writes them, with positions\n"
+    "                    of a source that can send them again; put and del refuse the table\n"
     "  --for WHAT        config-check: what the configuration is for: table (the default; as\n"
     "                    --config of create), column (as --group), or run (a run that a\n"
     "                    program makes itself)\n"
@@ -95,7 +99,7 @@ static const char usage[] =
     "cannot be read or there is no such table.\n";
 
 enum { HEX = TOOL_OWN, CSV, KEY, CONFIG, COMBINE_CONFIG, SCHEDULE, EVERY, MEMORY, BATCH, COMBINE,
-       GRAPH, COLUMNS, GROUP, KEYS, RANGE, FOR, ROWS, INTERVAL, SALVAGE };
+       GRAPH, COLUMNS, GROUP, KEYS, RANGE, FOR, ROWS, INTERVAL, SALVAGE, BLOCK_BYTES, UNLOGGED };
 
 static const struct option options[] = {TOOL_COMMON,
                                         TOOL_FROM_STORE,
@@ -110,6 +114,8 @@ static const struct option options[] = {TOOL_COMMON,
                                         {"memory", required_argument, NULL, MEMORY},
                                         {"rows", required_argument, NULL, ROWS},
                                         {"interval", required_argument, NULL, INTERVAL},
+                                        {"block-bytes", required_argument, NULL, BLOCK_BYTES},
+                                        {"unlogged", no_argument, NULL, UNLOGGED},
                                         {"batch", required_argument, NULL, BATCH},
                                         {"combine", no_argument, NULL, COMBINE},
                                         {"graph", no_argument, NULL, GRAPH},
@@ -226,6 +232,8 @@ static unsigned option_of(int option)
         return LLADD_MANAGED_ROWS;
     case INTERVAL:
         return LLADD_MANAGED_INTERVAL;
+    case BLOCK_BYTES:
+        return LLADD_MANAGED_BLOCK_BYTES;
     default:
         return 0;
     }
@@ -264,6 +272,9 @@ static int take(void *ctx, int option, const char *value)
     case GRAPH:
         d->graph = true;
         return 0;
+    case UNLOGGED:
+        d->unlogged = true;
+        return 0;
     case RANGE: /* the option selects the verb */
         return 0;
     case KEY:
@@ -294,6 +305,8 @@ static int take(void *ctx, int option, const char *value)
         return tool_number("--rows", value, &d->max_rows) ? 0 : -1;
     case INTERVAL:
         return take_interval(d, value);
+    case BLOCK_BYTES:
+        return tool_number_in("--block-bytes", value, 0, UINT32_MAX, &d->block_bytes) ? 0 : -1;
     case BATCH:
         return tool_number_in("--batch", value, 1, UINT64_MAX, &d->batch) ? 0 : -1;
     default:
@@ -307,16 +320,6 @@ static struct lladd_span span_of(const char *text)
 }
 
 /* ---- transactions ---------------------------------------------------------------------------- */
-
-void tabling_tell_row(struct tabling *d)
-{
-    tool_progress(d->t, "rows", ++d->done, 0);
-}
-
-int tabling_failed(struct tabling *d)
-{
-    return tool_failed(d->t, &d->err);
-}
 
 static int of_txn(struct tabling *d, int rc)
 {
@@ -384,13 +387,16 @@ static int close_table(struct tabling *d, int rc)
 }
 
 /* Opens the table and runs `what` in a transaction. */
-static int with_table(struct tabling *d, const char *name, int (*what)(struct tabling *))
+static int with_table(struct tabling *d, const char *name, bool writes,
+                      int (*what)(struct tabling *))
 {
     int rc = open_table(d, name);
     if (rc)
         return rc;
     if (d->names && !d->columns)
         rc = lladd_error_set(&d->err, LLADD_BAD_ARGUMENT, "table \"%s\" has no columns", name);
+    if (!rc && writes)
+        rc = tabling_writable(d, name);
     if (!rc)
         rc = begin(d);
     return close_table(d, end(d, rc ? rc : what(d)));
@@ -468,13 +474,13 @@ static int stat_all(struct tabling *d)
     if (d->graph)
         tabling_graph_begin();
     if (d->t->argc)
-        rc = with_table(d, given[0], stat_one);
+        rc = with_table(d, given[0], false, stat_one);
     else if (lladd_managed_each(d->db, note_name, &all, &d->err))
         rc = d->err.code ? d->err.code : no_memory(d);
     for (size_t i = 0; i < all.n; i++) {
         d->t->argv = &all.at[i];
         if (!rc)
-            rc = with_table(d, all.at[i], stat_one);
+            rc = with_table(d, all.at[i], false, stat_one);
         free(all.at[i]);
     }
     d->t->argv = given;
@@ -666,6 +672,8 @@ static struct lladd_managed_options options_of(const struct tabling *d)
     o.memory_bytes = d->memory;
     o.rows = d->max_rows;
     o.interval_ns = d->interval;
+    o.block_bytes = (uint32_t)d->block_bytes;
+    o.flags = d->unlogged ? LLADD_MANAGED_UNLOGGED : 0;
     return o;
 }
 
@@ -690,6 +698,9 @@ static int alter_table(struct tabling *d)
         return rc;
     if (!d->given && !groups)
         rc = lladd_error_set(&d->err, LLADD_BAD_ARGUMENT, "no option to change is given");
+    if (!rc && d->unlogged)
+        rc = lladd_error_set(&d->err, LLADD_BAD_ARGUMENT,
+                             "--unlogged is an option of create: it cannot be changed");
     if (!rc && groups && !d->columns)
         rc = lladd_error_set(&d->err, LLADD_BAD_ARGUMENT, "table \"%s\" has no columns",
                              d->t->argv[0]);
@@ -782,7 +793,7 @@ static const struct verb {
 
 static int run(struct tabling *d, const struct verb *v)
 {
-    return v->whole ? v->run(d) : with_table(d, d->t->argv[0], v->run);
+    return v->whole ? v->run(d) : with_table(d, d->t->argv[0], v->how == ALTER, v->run);
 }
 
 static int not_found(const struct tabling *d)

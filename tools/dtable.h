@@ -23,6 +23,8 @@ struct tabling {
     bool left_out; /* with --salvage: rows were left out because they could not be read */
     enum lladd_dtable_type type; /* --key; 0: not given */
     uint64_t every, memory, max_rows, interval, batch; /* `interval` is in nanoseconds */
+    uint64_t block_bytes;
+    bool unlogged;
     unsigned given; /* LLADD_MANAGED_... flags of the table options on the command line */
     enum lladd_managed_schedule schedule;
     int purpose; /* FOR_TABLE, FOR_COLUMN or FOR_RUN */
@@ -47,6 +49,9 @@ struct tabling {
 void tabling_tell_row(struct tabling *);
 /* Reports the error in `err`. Returns the exit code. */
 int tabling_failed(struct tabling *);
+/* Returns LLADD_BAD_STATE if the open table is unlogged: only the program that has its source can
+ * write to it. */
+int tabling_writable(struct tabling *, const char *name);
 
 /* ---- dtable_rows.c: keys and values as text -------------------------------------------------- */
 

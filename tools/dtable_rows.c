@@ -9,6 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+void tabling_tell_row(struct tabling *d)
+{
+    tool_progress(d->t, "rows", ++d->done, 0);
+}
+
+int tabling_failed(struct tabling *d)
+{
+    return tool_failed(d->t, &d->err);
+}
+
 enum { NUMBER_MAX = 64 };
 
 static bool refuse(struct tabling *d, struct lladd_span text, const char *why)

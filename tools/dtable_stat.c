@@ -237,6 +237,33 @@ static json_t *json_columns(const struct tabling *d)
 
 static const char *const schedules[] = {"ruler", "tiered", "never", "levels"};
 
+int tabling_writable(struct tabling *d, const char *name)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    char *strings;
+    int rc = lladd_managed_settings(d->table, &o, &strings, &d->err);
+    if (rc)
+        return rc;
+    lladd_mem_free(d->db, strings);
+    if (o.flags & LLADD_MANAGED_UNLOGGED)
+        return lladd_error_set(&d->err, LLADD_BAD_STATE,
+                               "table \"%s\" is unlogged: only the program that has the source of "
+                               "its rows can change it",
+                               name);
+    return 0;
+}
+
+static int print_position(struct tabling *d)
+{
+    struct lladd_managed_position p;
+    int rc = lladd_managed_position_get(d->table, false, &p, &d->err);
+    if (!rc)
+        printf("  unlogged; has the source's transactions up to %" PRIu64
+               ", the others begin at %" PRIu64 "\n",
+               p.commit, p.from);
+    return rc;
+}
+
 static int print_settings(struct tabling *d)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -250,9 +277,11 @@ static int print_settings(struct tabling *d)
         printf(", %" PRIu64 " rows", o.rows);
     if (o.interval_ns)
         printf(", %g s", (double)o.interval_ns / 1e9);
+    if (o.block_bytes)
+        printf("; blocks of %s", tool_bytes(o.block_bytes, bytes));
     printf("\n");
     lladd_mem_free(d->db, strings);
-    return 0;
+    return o.flags & LLADD_MANAGED_UNLOGGED ? print_position(d) : 0;
 }
 
 /* A configuration, or null. */
@@ -268,13 +297,29 @@ static int json_settings(struct tabling *d, json_t **out)
     int rc = lladd_managed_settings(d->table, &o, &strings, &d->err);
     if (rc)
         return rc;
-    *out = json_pack("{s:s, s:I, s:o, s:o, s:o, s:o, s:o}", "schedule", schedules[o.schedule],
+    *out = json_pack("{s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:b}", "schedule",
+                     schedules[o.schedule],
                      "every", (json_int_t)o.every, "memory_bytes", tool_json_u64(o.memory_bytes),
                      "rows", tool_json_u64(o.rows), "interval_ns", tool_json_u64(o.interval_ns),
                      "config", json_config(o.config), "combine_config",
-                     json_config(o.combine_config));
+                     json_config(o.combine_config), "block_bytes", (json_int_t)o.block_bytes,
+                     "unlogged", (o.flags & LLADD_MANAGED_UNLOGGED) != 0);
     lladd_mem_free(d->db, strings);
     return 0;
+}
+
+/* The position of an unlogged table; of others, NULL. */
+static int json_position(struct tabling *d, const json_t *settings, json_t **out)
+{
+    struct lladd_managed_position p;
+    *out = NULL;
+    if (!json_is_true(json_object_get(settings, "unlogged")))
+        return 0;
+    int rc = lladd_managed_position_get(d->table, false, &p, &d->err);
+    if (!rc)
+        *out = json_pack("{s:o, s:o}", "commit", tool_json_u64(p.commit), "from",
+                         tool_json_u64(p.from));
+    return rc;
 }
 
 /* ---- levels ---------------------------------------------------------------------------------- */
@@ -343,13 +388,16 @@ static int print_text(struct tabling *d, const char *name, const struct stats *s
 
 static int print_json(struct tabling *d, const char *name, const struct stats *s)
 {
-    json_t *runs = json_array(), *settings = NULL;
+    json_t *runs = json_array(), *settings = NULL, *position = NULL;
     struct levels levels;
     int rc = each_run(d, s, runs);
     if (!rc)
         rc = json_settings(d, &settings);
+    if (!rc)
+        rc = json_position(d, settings, &position);
     if (rc) {
         json_decref(runs);
+        json_decref(settings);
         return rc;
     }
     json_t *o =
@@ -360,6 +408,8 @@ static int print_json(struct tabling *d, const char *name, const struct stats *s
                   "combines", tool_json_u64(s->s.combines), "doomed", tool_json_u64(s->s.obsolete),
                   "runs", runs);
     json_object_set_new(o, "settings", settings);
+    if (position)
+        json_object_set_new(o, "position", position);
     if (levels_of(s, &levels))
         json_object_set_new(o, "levels", json_levels(s, &levels));
     if (d->columns)

@@ -18,6 +18,7 @@
  *     --alias DIR NAME      gives the value of a root a second name
  *     --root DIR NAME       makes a root that points to no page
  *     --begin-end DIR NAME  destroys some, but not all, pages of the root's hash table
+ *     --send DIR            puts a row into the unlogged table "t", at the position 20 from 15
  *     --free-last DIR       frees the last allocated page, even though it is in use */
 #include "made.h"
 
@@ -304,6 +305,40 @@ static int make_regions(const char *dir)
     return rc || closed ? fail(&err) : 0;
 }
 
+static int send_row(struct lladd_txn *txn, struct lladd_managed *table)
+{
+    struct lladd_managed_position p = {20, 15};
+    struct lladd_dtable_key key = lladd_dtable_u32(7);
+    struct lladd_dtable_value value = lladd_dtable_value_of("seven", 5);
+    int rc = lladd_managed_position_set(txn, table, &p);
+    rc = rc ? rc : lladd_managed_put(txn, table, &key, &value);
+    return rc ? rc : lladd_commit(txn);
+}
+
+static int send(const char *dir)
+{
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_managed *table;
+    struct lladd_db *db;
+    struct lladd_txn *txn;
+    int rc = lladd_managed_register(&o, &err);
+    if (!rc)
+        rc = lladd_open(dir, &o, &db, &err);
+    lladd_options_release(&o);
+    if (rc)
+        return fail(&err);
+    rc = lladd_managed_open(db, "t", &table, &err);
+    if (!rc)
+        rc = lladd_begin(db, NULL, &txn, &err);
+    if (!rc)
+        rc = send_row(txn, table);
+    if (!rc)
+        rc = lladd_managed_digest(table, &err);
+    int closed = lladd_close(db);
+    return rc || closed ? fail(&err) : 0;
+}
+
 static int free_last(struct lladd_txn *txn)
 {
     struct lladd_db *db = lladd_txn_db(txn);
@@ -374,6 +409,8 @@ int main(int argc, char **argv)
         return doubt(argv[2], DOUBT_MAKES);
     if (argc == 3 && strcmp(argv[1], "--doubt-drops") == 0)
         return doubt(argv[2], DOUBT_DROPS);
+    if (argc == 3 && strcmp(argv[1], "--send") == 0)
+        return send(argv[2]);
     if (argc == 3 && strcmp(argv[1], "--regions") == 0)
         return make_regions(argv[2]);
     if (argc == 4 && strcmp(argv[1], "--large") == 0)

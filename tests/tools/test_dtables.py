@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What users see of managed dTables: test_dtables.py <lladd>.
+"""What users see of managed dTables: test_dtables.py <lladd> <make_db>.
 
 Rows that were put are found again by their keys and in order. They are printed as CSV and as JSON,
 before and after digests.
@@ -18,7 +18,7 @@ import sys
 import tempfile
 import unittest
 
-LLADD = sys.argv[1]
+LLADD, MAKE_DB = sys.argv[1:3]
 STATES = """
 config [ "base" class(dt) bloom_dtable "base_config" config [
     "base" class(dt) exception_dtable "base_config" config [
@@ -462,6 +462,64 @@ class Tables(unittest.TestCase):
         self.good("maintain", self.db, "c")
         self.assertIn("column_dtable", self.good("stat", "--graph", self.db, "c"))
         self.assertEqual(self.good("get", "--columns", "b", self.db, "c", 1), "y\n")
+        self.verify()
+
+    def test_unlogged(self):
+        """Only a program that has the source of the rows changes an unlogged table."""
+        def stat(name):
+            return json.loads(self.good("stat", "--json", self.db, name))
+        self.good("create", "--key", "u32", "--unlogged", "--schedule", "levels", self.db, "t")
+        self.good("create", "--key", "u32", self.db, "logged")
+        self.assertTrue(stat("t")["settings"]["unlogged"])
+        self.assertEqual(stat("t")["position"], {"commit": 0, "from": 0})
+        self.assertFalse(stat("logged")["settings"]["unlogged"])
+        self.assertNotIn("position", stat("logged"))
+        self.assertNotIn("unlogged", self.good("stat", self.db, "logged"))
+        subprocess.run([MAKE_DB, "--send", self.db], check=True)
+        self.assertEqual(stat("t")["position"], {"commit": 20, "from": 15})
+        self.assertIn("\n  unlogged; has the source's transactions up to 20, the others begin "
+                      "at 15\n", self.good("stat", self.db, "t"))
+        self.assertEqual(self.good("get", self.db, "t", 7), "seven\n")
+        for args in (("put", self.db, "t", 1, "one"), ("put", "--csv", self.db, "t"),
+                     ("del", self.db, "t", 7), ("del", self.db, "t", 1),
+                     ("del", "--range", self.db, "t")):
+            self.assertIn('table "t" is unlogged: only the program that has the source of its rows '
+                          "can change it", self.bad(*args, text="1,one\n"))
+        self.assertEqual(self.good("scan", "--csv", self.db, "t"), "7,seven\n")
+        self.good("alter", "--schedule", "ruler", self.db, "t")
+        self.good("maintain", "--combine", self.db, "t")
+        self.assertTrue(stat("t")["settings"]["unlogged"])
+        self.assertEqual(stat("t")["position"], {"commit": 20, "from": 15})
+        self.assertIn("cannot be changed",
+                      self.bad("alter", "--unlogged", "--every", 3, self.db, "t"))
+        self.good("create", "--key", "u32", "--unlogged", "--columns", "a,b", self.db, "c")
+        self.assertTrue(stat("c")["settings"]["unlogged"])
+        self.assertIn("is unlogged", self.bad("put", self.db, "c", 1, "a=x"))
+        self.verify()
+
+    def test_block_bytes(self):
+        """--block-bytes of create and alter."""
+        def size():
+            return json.loads(self.good("stat", "--json", self.db, "t"))["settings"]["block_bytes"]
+        self.assertIn("blocks of 5000 bytes",
+                      self.bad("create", "--block-bytes", 5000, self.db, "t"))
+        self.assertFalse(os.path.exists(self.db))
+        self.good("create", "--key", "u32", "--block-bytes", 65536, self.db, "t")
+        self.assertEqual(size(), 65536)
+        self.assertIn("; blocks of 64.0 KiB\n", self.good("stat", self.db, "t"))
+        self.bad("alter", "--block-bytes", 2 << 20, self.db, "t")
+        self.bad("alter", "--block-bytes", "many", self.db, "t")
+        self.assertEqual(size(), 65536)
+        self.good("alter", "--every", 7, self.db, "t")
+        self.assertEqual(size(), 65536)
+        self.good("put", self.db, "t", 1, "one")
+        self.good("maintain", self.db, "t")
+        self.good("alter", "--block-bytes", 0, self.db, "t")
+        self.assertEqual(size(), 0)
+        self.assertNotIn("blocks of", self.good("stat", self.db, "t"))
+        self.good("put", self.db, "t", 2, "two")
+        self.good("maintain", self.db, "t")
+        self.assertEqual(self.good("scan", "--csv", self.db, "t"), "1,one\n2,two\n")
         self.verify()
 
     def test_levels(self):
