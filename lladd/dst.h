@@ -202,7 +202,8 @@ struct lladd_dst_event {
     X(SPOOL_LEFT, "spool-left", "O6", "an archive stores log without the pages written in bulk") \
     X(FORK_IGNORED, "fork-ignored", "O6", "a copy gets log that its origin wrote after the fork") \
     X(ABSORB_KEEPS, "absorb-keeps", "O2", "a flush does not replace the run that it merged") \
-    X(DROP_EARLY, "drop-early", "O2", "a flush drops tombstones that hide rows of older runs")
+    X(DROP_EARLY, "drop-early", "O2", "a flush drops tombstones that hide rows of older runs") \
+    X(POSITION_NEWEST, "position-newest", "O3", "a flush stores a position that is not committed")
 
 /** The bugs' numbers; LLADD_BUG_MASK gives their bits in lladd_dst.planted. */
 enum lladd_bug {

@@ -43,6 +43,7 @@
     X(managed_ranges) \
     X(managed_settings) \
     X(managed_threads) \
+    X(managed_unlogged) \
     X(locks) \
     X(losers) \
     X(objects) \

@@ -225,7 +225,8 @@ static bool newest_of(const struct ll_memtable *m, uint64_t cutoff,
     for (uint32_t i = lladd_atomic_load32(&m->placed); i;) {
         const struct placed *p = ll_managed__mem_at(m, i);
         uint64_t commit = lladd_atomic_load64(&p->part.commit);
-        if (commit && commit != LL_MANAGED_TAKEN_BACK && commit <= cutoff) {
+        bool newest = LLADD_PLANTED(LLADD_BUG_POSITION_NEWEST) && position_of(p);
+        if ((commit && commit != LL_MANAGED_TAKEN_BACK && commit <= cutoff) || newest) {
             *out = *position_of(p);
             return true;
         }
