@@ -42,6 +42,8 @@ class S3(unittest.TestCase):
         made = json.loads(self.good("backup", "--json", self.db, store))
         self.good("hash", "put", self.db, "table", "key", "new")
         self.good("archive", "push", self.db, store)
+        for word in ("compared", "findings", "lost_pages"):  # of the backup, and not of the list
+            del made[word]
         self.assertEqual(json.loads(self.good("restore", "--list", "--json", store)), [made])
         self.good("restore", store, self.path("old"))
         self.good("restore", "--to", "end", store, self.path("new"))
