@@ -17,10 +17,11 @@
  * when this memory is used up is stored in an unnamed file of its node (spill.h). No block moves
  * between memory and that file.
  *
- * The lock. This device does not lock the file below, because `lock` would write the owner's pid
- * into it. `lock` only asks the device below whether the lock is held, and returns -EAGAIN if it
- * is. The caller must ensure that no process takes the lock below later; the lladd command holds a
- * shared lock on the file for this purpose (tools/peek.c).
+ * The lock. This device does not lock the file below, because the `lock` of the device below would
+ * write the owner's pid into that file. The `lock` of this device only asks the device below
+ * whether the lock is held, and returns -EAGAIN if it is. The caller must ensure that no process
+ * takes the lock below later; the lladd command holds a shared lock on the file for this purpose
+ * (tools/peek.c).
  *
  * Threads. `names` guards entries, reference counts and lock flags. The latch of a node, taken
  * after `names` or alone, guards the node's size and blocks. A thread that holds `names` or a latch
@@ -259,8 +260,8 @@ static int find(struct overlay_device *dev, const char *name, struct node **out)
         *out = e->node;
     else
         rc = -ENOENT;
-    return rc == -ENOTDIR ? -ENOENT : rc; /* the directory exists on this device; on the device
-                                           * below the name may be a file */
+    return rc == -ENOTDIR ? -ENOENT : rc; /* the directory exists on this device; the device
+                                           * below may have a file of its name */
 }
 
 static int find_or_create(struct overlay_device *dev, const char *name, unsigned flags,

@@ -48,11 +48,11 @@ static inline bool ll_redo_is_base(const struct ll_record *rec)
  * ll_redo_index_join joins the parts. */
 void ll_redo_index_add(struct ll_redo_index *, const struct ll_record *, bool older);
 void ll_redo_index_join(struct ll_redo_index *);
-/* Bytes in use, including the bytes of a list of all pages in the index. */
+/* Bytes in use, plus the bytes that a list of all pages in the index would take. */
 uint64_t ll_redo_index_bytes(const struct ll_redo_index *);
 /* Has the index given up pages? */
 bool ll_redo_index_is_part(const struct ll_redo_index *);
-/* The bytes of the record that redo needs: the undo bytes of a CLR. */
+/* The part of a record that redo needs: the undo bytes of a CLR, the redo bytes of others. */
 struct lladd_span ll_redo_index_payload(const struct ll_record *);
 
 /* Marks a page for the next pass over the log (ll_redo_index_in_pass). False: the page is not in
@@ -62,8 +62,8 @@ bool ll_redo_index_mark(struct ll_redo_index *, uint64_t page);
  * Otherwise it redoes the pages that are not in the index. */
 bool ll_redo_index_in_pass(const struct ll_redo_index *, uint64_t page);
 
-/* Iterates over the records of one page. Valid until the next add or free; pages may be removed
- * from the map meanwhile. */
+/* Iterates over the records of one page. A walk is valid until the next add or free. The caller may
+ * remove pages from the map during a walk. */
 struct ll_redo_index_walk {
     uint32_t next; /* link + 1; 0: no more */
     lladd_lsn lsn;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An object of the archive has other bytes than the database. Either two copies of the database
- * have stored different log under one name, or the object is damaged.
+/* Called when an object of the archive has other bytes than the log of the database. Finds out
+ * whether another copy of the database has stored the object, or whether the object is damaged.
  *
  * Damage breaks a checksum: each block header and each record has one, and so have the parts of a
- * spool. So an object that is whole was put by another copy. The records of a segment are checked
- * from the LSN on at which its index says that the first one begins. Without an index this LSN is
- * that of the database, unless the object has no record there. */
+ * spool. So an object that is whole was put by another copy. The index of a
+ * segment says at which LSN the segment's first record begins; the records are checked from there.
+ * Without an index, the check begins where the first record begins in the database's log. If the
+ * object has no record there, its first record is searched for. */
 #include "ship/archive_private.h"
 
 #include <lladd/bytes.h>
@@ -64,7 +65,8 @@ static int read_head(struct stored *o, uint64_t first)
     return why ? corrupt(o, why) : 0;
 }
 
-/* Sets where the first record of the object begins. `start`: where that of the database does. */
+/* Sets where the first record of the object begins. `start`: where it begins in the
+ * database's log. */
 static void find_start(struct stored *o, uint64_t start, uint64_t stop)
 {
     unsigned char head[HEAD];
@@ -101,9 +103,10 @@ static int same_log(struct stored *o, uint64_t from, uint64_t to, bool *same)
 }
 
 /* The object is whole, as far as its own checksums tell. Those of two records cannot be computed:
- * of the record that began before the object, and of the one that goes on after it. The first one
- * is damaged if the database has the same log after it; the last one, if the database has a record
- * with the same checksum and other bytes there. */
+ * of the record that began before the object, and of the one that goes on after it. If the
+ * database has the same log after the first of these, only that record differs, so it is damaged.
+ * If the database has, in the place of the last one, a record with the same checksum and other
+ * bytes, the last one is damaged. */
 static int check_ends(struct stored *o)
 {
     const struct ll_ship_walk *w = &o->walk;
@@ -174,8 +177,8 @@ int ll_ship_differs_segment(struct lladd_archive *a, const char *name, uint64_t 
 
 /* ---- a piece -------------------------------------------------------------------------------- */
 
-/* Reads the piece after the bytes that precede it in its first block. The log of the database has
- * these bytes, too: the piece with them was compared before. */
+/* Reads the bytes that precede the piece in its first block from the database's log, and then the
+ * piece. The archive has the same bytes before it: the piece with them was compared before. */
 static int read_piece(struct stored *o, const struct ll_ship_segment *s, uint64_t from,
                       uint64_t to)
 {

@@ -23,9 +23,10 @@
  *
  * Switching. The first switch to a new stack is a context switch of the C library, which calls the
  * kernel for the signal mask; later switches are jumps, which are fast. A fiber that has ended
- * waits in its loop to be reused. Two kinds of builds use context switches only. With
- * AddressSanitizer, which must be told about stacks, every fiber then also starts at the top of its
- * stack. A fortified C library treats a jump to another stack as an attack.
+ * waits in its loop to be reused. Two kinds of builds use context switches only. The
+ * first is with AddressSanitizer, which must be told about each switch; there a stack that is used
+ * again begins at its top. The second is with a fortified C library, which treats a jump to another
+ * stack as an attack.
  *
  * Not simulated: spurious wake-ups and weak memory ordering. Execution is sequentially consistent.
  *

@@ -128,7 +128,8 @@ int ll_sim_pages_find(struct lladd_db *, lladd_pageno *first, struct lladd_error
 /* Fills the first 3000 bytes of the pages `from` to `to` - 1 with noise, so that their images are
  * long. */
 int ll_sim_pages_noise(struct lladd_db *, uint64_t from, uint64_t to, struct lladd_error *);
-/* For the member `pages` of subjects that have only the pages that ll_sim_pages_make made. */
+/* For the member `pages` of subjects with no pages but those of ll_sim_pages_make: calls fn for
+ * each of these pages. */
 int ll_sim_pages_each(void *ctx, struct lladd_db *, int (*fn)(void *arg, lladd_pageno), void *arg,
                       struct lladd_error *);
 

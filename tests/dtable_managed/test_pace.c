@@ -282,7 +282,7 @@ END_TEST
 enum { OLD = 14000, NEWER = 8000 };
 
 /* Makes C2 and a C1 that is large enough to be combined, both with keys of kind 'o'. Starts
- * threads, the first of which is combining, and stopped by the gate. */
+ * n threads, and returns when the first one is in a combine and stands at the gate. */
 static void begin_combining(unsigned n)
 {
     begin(M);
@@ -321,8 +321,8 @@ START_TEST(one_thread)
 }
 END_TEST
 
-/* Begins a digest that has to wait for the combine: without the gate for its own keys, it is ahead
- * of the combine after its first steps. */
+/* Begins a digest that has to wait for the combine. The gate does not stop comparisons of the
+ * digest's own keys, so the digest is ahead of the combine after a few steps. */
 static void begin_waiting(void)
 {
     begin_combining(2);
@@ -341,7 +341,7 @@ static void *opens_when_given_up(void *arg)
     return NULL;
 }
 
-/* Closing ends the digest at once; the combine, when it looks. */
+/* Closing ends the digest at once, and the combine when it next checks for a close. */
 START_TEST(closed_while_a_digest_waits)
 {
     struct lladd_thread opener;
@@ -413,7 +413,7 @@ START_TEST(memory_has_a_bound)
     for (uint32_t i = 0; i < WRITES; i += A_TIME) {
         put('k', i * 7919u % 100000 * A_TIME, i * 7919u % 100000 * A_TIME + A_TIME);
         struct lladd_managed_stats s = stats();
-        /* The limit is 9/8. But a thread may begin late, after 10 ms of waiting. */
+        /* The limit is 9/8. But if no digest has begun, a put goes on after a wait of 10 ms. */
         ck_assert_uint_lt(s.pending_bytes - s.frozen_bytes, 2 * SMALL);
         ck_assert_uint_le(s.runs, 3);
     }

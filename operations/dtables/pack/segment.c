@@ -25,9 +25,9 @@ static unsigned bits_of(uint64_t v)
 
 /* ---- lists of items -------------------------------------------------------------------------- */
 
-/* Returns the bytes of an item's end; 0 if all items have one length. *bytes: the bytes of the n
- * items and their ends. `item` has the numbers of the values that are items; NULL: the first n
- * values. */
+/* Returns how many bytes the stored end of an item takes; 0 if all items have the same length, so
+ * that no ends are stored. *bytes: how many bytes the n items and their ends take. `item` has the
+ * numbers of the values that are items; NULL: the first n values. */
 static unsigned list_of(const struct ll_auto_values *v, const uint16_t *item, uint32_t n,
                         size_t *bytes)
 {
@@ -110,7 +110,7 @@ static void sort(uint64_t *s, uint32_t n)
     }
 }
 
-/* Returns the largest number of the m sorted values that can have codes of `bits` bits with one
+/* Returns how many of the m sorted values, at most, can have codes of `bits` bits with one common
  * base. *base becomes such a base. */
 static uint32_t most_within(const uint64_t *s, uint32_t m, unsigned bits, uint64_t *base)
 {
