@@ -173,6 +173,9 @@ struct ll_verify {
                              * report them a second time */
     struct ll_hashmap txns; /* id -> LSN of its last record */
     struct ll_vec barriers; /* all redo barriers of the log, oldest first */
+    unsigned char *blank;   /* a bit for each page of the file: it was taken, and the log has no
+                             * record or redo barrier of it since */
+    uint64_t blank_pages;   /* number of bits */
     struct ll_log_cursor *cursor; /* reads single records */
     bool log_whole;               /* the log has no damage so far */
     uint64_t log_begins;          /* LSN of the first record that can be read; 0: no record was read
@@ -195,6 +198,8 @@ int ll_verify_log_again(struct ll_verify *);
 void ll_verify_progress(const struct ll_verify *, const char *what, uint64_t done, uint64_t all);
 /* The data about a page; NULL: the log has no record about it. */
 struct ll_verify_history *ll_verify_history_of(const struct ll_verify *, uint64_t page);
+/* Does the page have no contents, because it was taken and not formatted yet (BUF-5)? */
+bool ll_verify_is_blank(const struct ll_verify *, uint64_t page);
 /* The newest redo barrier that covers a page, at or below `to`; NULL: none. */
 const struct ll_verify_barrier *ll_verify_barrier_of(const struct ll_verify *, uint64_t page,
                                                      uint64_t to);

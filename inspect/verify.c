@@ -299,6 +299,11 @@ static int tell_damaged(struct ll_verify *c, uint64_t page, const struct lladd_e
                  why->message, (unsigned long long)f->txn);
         return tell_page(c, LLADD_FINDING_NOTE, 0, page, f->lsn, text);
     }
+    if (torn && ll_verify_is_blank(c, page)) {
+        snprintf(text, sizeof text, "%s; it was taken and not formatted since: it has no contents",
+                 why->message);
+        return tell_page(c, LLADD_FINDING_NOTE, 0, page, 0, text);
+    }
     if (torn && base && base >= barrier) {
         bool redo = !v->info.clean && base >= v->core.control.redo.v;
         snprintf(text, sizeof text, "%s; %s from its base at LSN %llu", why->message,
@@ -521,7 +526,9 @@ static int verify_all(struct lladd_inspect *v, lladd_finding_fn *fn, void *ctx,
     ll_vec_init(&c.histories, env, sizeof(struct ll_verify_history));
     ll_vec_init(&c.unused, env, sizeof(size_t));
     ll_vec_init(&c.barriers, env, sizeof(struct ll_verify_barrier));
-    int rc = verify_control(&c);
+    c.blank_pages = v->info.pages;
+    c.blank = ll_alloc_zero(env, (size_t)(c.blank_pages / 8 + 1));
+    int rc = c.blank ? verify_control(&c) : ll_verify_no_memory(&c);
     if (!rc)
         rc = ll_verify_log(&c);
     if (!rc)
@@ -533,6 +540,7 @@ static int verify_all(struct lladd_inspect *v, lladd_finding_fn *fn, void *ctx,
     if (!rc)
         rc = verify_open(&c);
     ll_log_cursor_close(c.cursor);
+    ll_free(env, c.blank);
     ll_vec_free(&c.barriers);
     ll_vec_free(&c.histories);
     ll_vec_free(&c.unused);

@@ -251,6 +251,35 @@ static void note_given_up(struct ll_verify *c, const struct ll_record *rec)
     }
 }
 
+static void set_blank(struct ll_verify *c, uint64_t first, uint64_t n, bool blank)
+{
+    for (uint64_t i = first; i < c->blank_pages && i - first < n; i++)
+        c->blank[i / 8] = (unsigned char)(blank ? c->blank[i / 8] | 1u << i % 8
+                                                : c->blank[i / 8] & ~(1u << i % 8));
+}
+
+/* A page that is taken keeps the bytes of its earlier use until it is formatted, or until a redo
+ * barrier says that it is written in bulk. */
+static void note_blank(struct ll_verify *c, const struct ll_record *rec)
+{
+    uint64_t first, n;
+    if (ll_redo_barrier_decode(rec, &first, &n))
+        set_blank(c, first, n, false);
+    if (!ll_redo_index_counts(rec))
+        return;
+    set_blank(c, rec->page, 1, false);
+    const struct ll_name *op = ll_op_catalog_by_number(&c->v->core, rec->op);
+    const unsigned char *p = rec->redo.data;
+    if (rec->kind == LL_REC_UPDATE && op && op->kind == LL_NAME_OP && rec->redo.len >= 8 &&
+        strcmp(op->name, "lladd.map.take") == 0)
+        set_blank(c, (rec->page == 1 ? 0 : rec->page) + lladd_get32(p), lladd_get32(p + 4), true);
+}
+
+bool ll_verify_is_blank(const struct ll_verify *c, uint64_t page)
+{
+    return c->log_whole && page < c->blank_pages && (c->blank[page / 8] >> page % 8 & 1);
+}
+
 static int check_page_record(struct ll_verify *c, const struct ll_record *rec)
 {
     char text[200];
@@ -329,6 +358,7 @@ static int check_record(struct ll_verify *c, const struct ll_record *rec)
         rc = learn_data(c, rec);
     else if (rec->kind == LL_REC_REDO_BARRIER)
         rc = take_barrier(c, rec);
+    note_blank(c, rec);
     if (!rc)
         rc = check_name(c, rec);
     if (!rc)
