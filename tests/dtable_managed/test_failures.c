@@ -282,6 +282,7 @@ START_TEST(space_runs_out)
     char value[200];
     memset(value, 'v', sizeof value - 1);
     value[sizeof value - 1] = 0;
+    schedule = LLADD_MANAGED_RULER;
     setup();
     struct lladd_txn *txn = fixture_begin(&b);
     for (uint32_t i = 10; i < 700; i++)
