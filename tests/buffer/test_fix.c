@@ -511,6 +511,23 @@ START_TEST(a_page_read_while_a_write_fails_is_refused)
 }
 END_TEST
 
+START_TEST(pages_read_in_bulk_while_a_write_fails_are_refused)
+{
+    unsigned char *bytes = malloc((size_t)64 << 10);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 0, 1);
+    fixture_flush(&r);
+    fixture_reopen(&r);
+    fault_device_hook(r.fault, poison_in_a_read, &r);
+    ck_assert_int_eq(ll_buffer_bulk_read(r.b, lladd_page_of(0), 1, bytes, true, &r.err),
+                     LLADD_WRITE_FAILED);
+    fault_device_hook(r.fault, NULL, NULL);
+    free(bytes);
+    fixture_close(&r);
+}
+END_TEST
+
 /* ---- page type callbacks ---- */
 
 static struct {
@@ -674,6 +691,7 @@ int main(void)
     tcase_add_loop_test(t, opening, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, a_page_that_the_log_does_not_hold_is_read, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, a_page_read_while_a_write_fails_is_refused, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, pages_read_in_bulk_while_a_write_fails_are_refused, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, callbacks_come_in_pairs, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, statistics, 0, FIXTURE_KINDS);
     suite_add_tcase(s, t);
