@@ -160,6 +160,23 @@ static void wait_for_digest(void)
         lladd_yield();
 }
 
+/* Lets the merge at the gate compare some more pairs. Waits until it has done so, and the threads
+ * that keep pace with it have done what they may do now. */
+static void let_a_part(uint64_t pairs, uint64_t digests)
+{
+    enum { QUIET = 100 };
+    uint64_t before;
+    let(pairs);
+    while (lladd_atomic_load64(&compared) <= lladd_atomic_load64(&allowed) &&
+           stats().digests == digests)
+        lladd_yield();
+    do {
+        before = front();
+        for (int i = 0; i < QUIET; i++)
+            lladd_yield();
+    } while (front() != before);
+}
+
 struct writer {
     struct lladd_thread thread;
     char kind;
@@ -203,9 +220,8 @@ START_TEST(a_put_waits_for_a_part)
     ck_assert_uint_gt(front(), M / 8);
     ck_assert_uint_lt(front(), M / 8 + 1000);
     while (front() < M / 2) {
-        let(50);
+        let_a_part(50, digests);
         ck_assert_uint_eq(stats().digests, digests); /* the digest is still in progress */
-        lladd_yield();
     }
     open_gate();
     lladd_thread_join(&w.thread);
@@ -383,9 +399,8 @@ START_TEST(a_digest_waits_for_a_part)
 {
     begin_waiting();
     while (stats().digests == 2) {
-        let(100);
+        let_a_part(100, 2);
         ck_assert_uint_eq(stats().combines, 0);
-        lladd_yield();
     }
     ck_assert_uint_gt(lladd_atomic_load64(&allowed), 1000);
     open_gate();
