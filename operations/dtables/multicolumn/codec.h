@@ -92,6 +92,21 @@ static inline void ll_stored_set(unsigned char *p, uint32_t width, uint64_t v)
     else
         lladd_put64(p, v);
 }
+/* Returns the first of the sorted numbers from index `low` up to `high` that is not below v or, if
+ * `above`, that is above v; `high` if there is none. */
+static inline uint32_t ll_stored_first(const unsigned char *numbers, uint32_t width, uint32_t low,
+                                       uint32_t high, uint64_t v, bool above)
+{
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        uint64_t there = ll_stored(numbers + (size_t)middle * width, width);
+        if (there < v || (above && there == v))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
 /* Copies n numbers, and changes them between the byte order of the machine and little-endian. */
 static inline void ll_numbers_copy(void *to, const void *from, uint32_t width, size_t n)
 {

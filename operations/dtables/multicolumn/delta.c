@@ -223,21 +223,6 @@ static void find_in(const struct lladd_codec_segment *s, uint32_t group, uint32_
     *end = start + high;
 }
 
-/* The first group from `low` up to `high` with a first number not below v, or `high`. */
-static uint32_t first_group(const struct lladd_codec_segment *s, uint32_t low, uint32_t high,
-                            uint64_t v, bool above)
-{
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        uint64_t there = ll_stored(s->data + (size_t)middle * s->width, s->width);
-        if (there < v || (above && there == v))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 /* The rows with v begin in the last group with a first row below v, and end in the last group with
  * a first row not above v. */
 static void find(const struct lladd_codec_segment *s, uint32_t *first, uint32_t *end, uint64_t v)
@@ -245,8 +230,8 @@ static void find(const struct lladd_codec_segment *s, uint32_t *first, uint32_t 
     if (*first == *end)
         return;
     uint32_t from = *first / LL_GROUP, to = (*end - 1) / LL_GROUP;
-    uint32_t a = first_group(s, from + 1, to + 1, v, false) - 1;
-    uint32_t z = first_group(s, a + 1, to + 1, v, true) - 1;
+    uint32_t a = ll_stored_first(s->data, s->width, from + 1, to + 1, v, false) - 1;
+    uint32_t z = ll_stored_first(s->data, s->width, a + 1, to + 1, v, true) - 1;
     uint32_t low = a == from ? *first : a * LL_GROUP, high = a == to ? *end : (a + 1) * LL_GROUP;
     uint32_t top = z == to ? *end : (z + 1) * LL_GROUP, bottom = z * LL_GROUP;
     find_in(s, a, &low, &high, v);

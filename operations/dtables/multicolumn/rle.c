@@ -124,30 +124,14 @@ static void decode(const struct lladd_codec_segment *s, uint32_t from, uint32_t 
     }
 }
 
-/* Returns the first run from `low` up to `high` with a number not below v (or, if `above`, above
- * v); `high` if there is none. */
-static uint32_t first_run(const struct lladd_codec_segment *s, const struct runs *r, uint32_t low,
-                          uint32_t high, uint64_t v, bool above)
-{
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        uint64_t there = ll_stored(r->numbers + (size_t)middle * s->width, s->width);
-        if (there < v || (above && there == v))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static void find(const struct lladd_codec_segment *s, uint32_t *first, uint32_t *end, uint64_t v)
 {
     struct runs r = runs_of(s);
     if (*first == *end)
         return;
     uint32_t from = run_of(&r, *first), to = run_of(&r, *end - 1) + 1;
-    uint32_t low = first_run(s, &r, from, to, v, false);
-    uint32_t high = first_run(s, &r, low, to, v, true);
+    uint32_t low = ll_stored_first(r.numbers, s->width, from, to, v, false);
+    uint32_t high = ll_stored_first(r.numbers, s->width, low, to, v, true);
     if (low > from)
         *first = end_of(&r, low - 1) < *end ? end_of(&r, low - 1) : *end;
     if (high < to)
