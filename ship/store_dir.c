@@ -20,7 +20,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { PATH_SIZE = 4096, TMP_RANDOM = 8 };
+enum { PATH_SIZE = 4096, TMP_RANDOM = 8, SYNC_BYTES = 1 << 20 };
 enum { NO_REPLACE = 1 }; /* RENAME_NOREPLACE */
 #define TMP_PREFIX ".tmp-"
 
@@ -176,19 +176,27 @@ static int make_parents(struct store_dir *d, char path[PATH_SIZE], const char *n
 
 /* ---- put ------------------------------------------------------------------------------------ */
 
+/* Each MiB is synced before the next one is written. A sync of the database's log, if it is on the
+ * same disk, waits for the writes that are queued before it, so these must be few. */
 static int write_all(struct store_dir *d, int fd, const struct lladd_iovec *pieces, int n)
 {
+    size_t room = SYNC_BYTES;
     for (int i = 0; i < n; i++) {
         const unsigned char *at = pieces[i].data;
         size_t left = pieces[i].len;
         while (left) {
-            int64_t done = d->calls.write(d->calls.ctx, fd, at, left);
+            int64_t done = d->calls.write(d->calls.ctx, fd, at, left < room ? left : room);
             if (done < 0 && errno == EINTR)
                 continue;
             if (done <= 0)
                 return done ? -errno : -EIO;
             at += done;
             left -= (size_t)done;
+            room -= (size_t)done;
+            int rc = room ? 0 : d->calls.sync(d->calls.ctx, fd);
+            if (rc)
+                return rc;
+            room = room ? room : SYNC_BYTES;
         }
     }
     return d->calls.sync(d->calls.ctx, fd);

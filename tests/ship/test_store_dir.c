@@ -28,6 +28,7 @@ static struct plan {
     bool no_rename;
     bool small; /* each write is interrupted, or writes one byte */
     unsigned interrupted;
+    size_t unsynced, most_unsynced; /* bytes that were written and not synced yet */
 } plan;
 
 static bool before(void)
@@ -62,11 +63,16 @@ static int64_t t_write(void *ctx, int fd, const void *bytes, size_t len)
         errno = EINTR;
         return -1;
     }
-    return ll_ship_posix.write(ctx, fd, bytes, plan.small ? 1 : len);
+    int64_t done = ll_ship_posix.write(ctx, fd, bytes, plan.small ? 1 : len);
+    plan.unsynced += done > 0 ? (size_t)done : 0;
+    if (plan.unsynced > plan.most_unsynced)
+        plan.most_unsynced = plan.unsynced;
+    return done;
 }
 
 static int t_sync(void *ctx, int fd)
 {
+    plan.unsynced = 0;
     return before() ? -plan.error : after(ll_ship_posix.sync(ctx, fd));
 }
 
@@ -223,6 +229,37 @@ START_TEST(a_link_that_was_made_is_known_by_the_number_of_names)
 }
 END_TEST
 
+/* The pieces of the caller have other lengths than those that are synced. */
+START_TEST(a_large_object_is_synced_in_pieces)
+{
+    enum { MIB = 1 << 20, HEAD = 24, LEN = 3 * MIB + 5 };
+    unsigned char *bytes = malloc(HEAD + LEN), *got = malloc(HEAD + LEN);
+    ck_assert(bytes && got);
+    for (size_t i = 0; i < HEAD + LEN; i++)
+        bytes[i] = (unsigned char)(i * 31 + i / 4096);
+    struct lladd_iovec pieces[] = {{bytes, HEAD}, {bytes + HEAD, LEN}};
+    ck_assert_int_eq(store->ops->put(store, "large", pieces, 2, &err), 0);
+    ck_assert_uint_eq(plan.unsynced, 0);
+    ck_assert_uint_eq(plan.most_unsynced, MIB);
+    ck_assert_int_eq(store->ops->get(store, "large", 0, got, HEAD + LEN, &err), 0);
+    ck_assert_mem_eq(got, bytes, HEAD + LEN);
+    for (unsigned n = plan.calls; n > 0; n--) { /* each call fails */
+        char name[40];
+        (void)snprintf(name, sizeof name, "large.%u", n);
+        plan.calls = 0;
+        plan.fail_at = n;
+        int rc = store->ops->put(store, name, pieces, 2, &err);
+        plan.fail_at = 0;
+        ck_assert_int_eq(ll_ship_put(store, (struct ll_ship_mem){NULL}, name, pieces, 2, &err), 0);
+        ck_assert_int_eq(store->ops->get(store, name, 0, got, HEAD + LEN, &err), 0);
+        ck_assert_mem_eq(got, bytes, HEAD + LEN);
+        ck_assert_msg(rc == 0 || rc == LLADD_STORE_FAILED || rc == LLADD_NO_SPACE, "%d", rc);
+    }
+    free(bytes);
+    free(got);
+}
+END_TEST
+
 START_TEST(without_links_and_renames_a_put_is_refused)
 {
     plan.no_link = plan.no_rename = true;
@@ -274,6 +311,7 @@ int main(void)
     tcase_add_test(tc, every_object_is_listed_once);
     tcase_add_loop_test(tc, each_call_of_put_fails, 0, 16);
     tcase_add_test(tc, a_link_that_was_made_is_known_by_the_number_of_names);
+    tcase_add_test(tc, a_large_object_is_synced_in_pieces);
     tcase_add_test(tc, without_links_and_renames_a_put_is_refused);
     tcase_add_test(tc, a_taken_name_is_compared);
     tcase_add_test(tc, a_store_is_made_below_a_directory_that_exists);
