@@ -106,6 +106,52 @@ typedef int lladd_journal_fn(void *ctx, const struct lladd_journal_entry *, stru
 LLADD_API int lladd_journal_replay(struct lladd_db *, uint64_t tag, lladd_journal_fn *fn, void *ctx,
                                    struct lladd_error *);
 
+/* ---- following ------------------------------------------------------------------------------- */
+
+/** A reader of committed entries that goes on while transactions write, and after a restart. One
+ *  thread at a time uses a follower. */
+struct lladd_journal_follower;
+/** A place in the order of commits. */
+struct lladd_journal_position {
+    lladd_lsn commit; /**< the transactions that commit at or after this LSN */
+    lladd_lsn from;   /**< all records of these transactions are at or after this LSN; 0: not known,
+                           so the log is read from its oldest record on */
+};
+/** Opens a follower of n tags: it gives the entries of the transactions that committed at or after
+ *  at.commit, in the order of commits. `at` comes from lladd_journal_follow_position, or has an LSN
+ *  of the caller and `from` 0. For at.commit 0 the follower gives all entries that the tags ever
+ *  had. The tags may be released meanwhile. LLADD_OUT_OF_RANGE, with both LSNs: the log begins
+ *  after the place where the follower has to begin. The follower does not keep the log; a pin at
+ *  `from` does (lladd_pin_set). Close the follower before the database. Any thread. */
+LLADD_API int lladd_journal_follow_open(struct lladd_db *, const uint64_t *tags, size_t n,
+                                        struct lladd_journal_position at,
+                                        struct lladd_journal_follower **out, struct lladd_error *);
+/** Gets the next entry; its bytes are valid until the next call for this follower. To go on after
+ *  all entries of a commit, open a follower at entry.commit + 1. Only durable commits are given.
+ *  Entries that were discarded are given, and entries that were rolled back are not. Entries
+ *  of a transaction in doubt come when it commits. A rollover gives the entries that it moves as
+ *  entries of the tag to which it moves them, with its own commit; if they were committed earlier,
+ *  they also came with their own tag and commit. Copies made by cleaning are not given.
+ *
+ *  LLADD_END: no more commits are durable yet; the call may be repeated later. LLADD_OUT_OF_RANGE,
+ *  with both LSNs: log that the follower needs has been truncated, or the transaction that
+ *  committed at err->lsn began before the log that the follower reads. LLADD_CORRUPT_LOG,
+ *  LLADD_MISSING_FILE, LLADD_BAD_RECORD: the log is damaged. After any other error the call may be
+ *  repeated, and no entry is left out. The follower keeps about 24 bytes in memory for each entry
+ *  of an open transaction, but not the entry. */
+LLADD_API int lladd_journal_follow_next(struct lladd_journal_follower *,
+                                        struct lladd_journal_entry *, struct lladd_error *);
+/** Gets the position at which another follower can begin, so as to give the transactions that
+ *  commit at or after `commit`; not before the position at which this follower was opened. A pin at
+ *  `from` keeps the log for the other follower. `from` is as high as this follower knows; it is
+ *  more precise if `commit` is not lower than in earlier calls.
+ *  Commit 0: the position that this follower has reached. The transactions that committed before
+ *  it have been given; so it also ascends while no transaction has entries of the tags. */
+LLADD_API struct lladd_journal_position
+lladd_journal_follow_position(struct lladd_journal_follower *, lladd_lsn commit);
+/** Closes the follower; NULL does nothing. */
+LLADD_API void lladd_journal_follow_close(struct lladd_journal_follower *);
+
 /* ---- owners ---------------------------------------------------------------------------------- */
 
 /** Callbacks for an owner that keeps a tag's entries in memory (a memtable). Each may be NULL.

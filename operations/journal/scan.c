@@ -17,18 +17,18 @@ static int no_memory(struct lladd_error *err)
     return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory to read the journal");
 }
 
-static int bad(struct lladd_error *err, const struct lladd_log_entry *e, const char *how)
+int ll_operations__journal_bad(struct lladd_error *err, lladd_lsn lsn, const char *how)
 {
     int rc = lladd_error_set(err, LLADD_BAD_RECORD, "LSN %llu: a record of the journal %s",
-                             (unsigned long long)e->lsn.v, how);
+                             (unsigned long long)lsn.v, how);
     if (err)
-        err->lsn = e->lsn;
+        err->lsn = lsn;
     return rc;
 }
 
 /* ---- open transactions ----------------------------------------------------------------------- */
 
-static void free_open(struct ll_journal_scan *s, struct ll_journal_open *o)
+void ll_operations__journal_forget(struct ll_journal_scan *s, struct ll_journal_open *o)
 {
     ll_operations__index_drop(&s->open, &o->node);
     lladd_mem_free(s->db, o->steps);
@@ -37,7 +37,7 @@ static void free_open(struct ll_journal_scan *s, struct ll_journal_open *o)
     lladd_mem_free(s->db, o);
 }
 
-static struct ll_journal_open *open_of(struct ll_journal_scan *s, uint64_t txn)
+struct ll_journal_open *ll_operations__journal_open_of(struct ll_journal_scan *s, uint64_t txn)
 {
     struct ll_journal_open *o = (struct ll_journal_open *)ll_operations__index_find(&s->open, txn);
     if (o || ll_operations__index_room(s->db, &s->open))
@@ -74,7 +74,7 @@ static int see_annulment(struct ll_journal_scan *s, struct ll_journal_open *o,
 {
     struct ll_journal_annul one = {r->from, r->upto};
     if (r->from >= r->upto || r->upto >= e->lsn.v)
-        return bad(err, e, "annuls a range that is invalid");
+        return ll_operations__journal_bad(err, e->lsn, "annuls a range that is invalid");
     size_t end = o->n_annuls;
     while (end && o->annuls[end - 1].since >= one.upto)
         end--;
@@ -95,17 +95,17 @@ static int see_annulment(struct ll_journal_scan *s, struct ll_journal_open *o,
     return 0;
 }
 
-static int see_record(struct ll_journal_scan *s, const struct lladd_log_entry *e,
-                      struct lladd_error *err)
+int ll_operations__journal_see(struct ll_journal_scan *s, const struct lladd_log_entry *e,
+                               struct lladd_error *err)
 {
     struct ll_journal_record r;
     struct lladd_db *db = s->db;
     if (!ll_operations__journal_get(e->redo, &r))
-        return bad(err, e, "is invalid");
+        return ll_operations__journal_bad(err, e->lsn, "is invalid");
     if (r.kind == LL_JOURNAL_MAKE || r.kind == LL_JOURNAL_RELEASE || r.kind == LL_JOURNAL_DISCARD)
         return 0; /* the record's effect is in the journal's catalogue, which page recovery
                    * restores */
-    struct ll_journal_open *o = open_of(s, e->txn.v);
+    struct ll_journal_open *o = ll_operations__journal_open_of(s, e->txn.v);
     if (!o)
         return no_memory(err);
     if (r.kind == LL_JOURNAL_ANNUL)
@@ -256,7 +256,7 @@ static int carry_out(struct ll_journal_scan *s, const struct ll_journal_open *o,
         return 0;
     if (r && (r->upto >= e->lsn.v || r->tag == r->other ||
               (r->kind == LL_JOURNAL_CLEAN && !cleans(o, *i))))
-        return bad(err, e, "commits invalid records");
+        return ll_operations__journal_bad(err, e->lsn, "commits invalid records");
     int rc = 0;
     if (r && r->kind == LL_JOURNAL_ROLLOVER)
         rc = roll_over(s, r, e->lsn.v);
@@ -285,18 +285,13 @@ static int see_end(struct ll_journal_scan *s, const struct lladd_log_entry *e, b
         return 0;
     for (size_t i = 0; committed && !rc && i < o->n_steps; i++)
         rc = carry_out(s, o, &i, e, err);
-    free_open(s, o);
+    ll_operations__journal_forget(s, o);
     return rc;
 }
 
 /* ---- the whole structure --------------------------------------------------------------------- */
 
-/* Kinds of log records. They are looked up by name, because their numbers are not public. */
-struct kinds {
-    unsigned commit, end, object;
-};
-
-static void find_kinds(struct kinds *k)
+void ll_operations__journal_kinds(struct ll_journal_kinds *k)
 {
     memset(k, 0, sizeof *k);
     for (unsigned i = 1; i < 64; i++) {
@@ -312,22 +307,27 @@ static void find_kinds(struct kinds *k)
     }
 }
 
+bool ll_operations__journal_has(const struct ll_journal_kinds *k, const struct lladd_log_entry *e)
+{
+    return e->kind == k->object && e->op && strcmp(e->op, ll_operations__journal_class.name) == 0;
+}
+
 int ll_operations__journal_scan(struct lladd_db *db, uint64_t from, uint64_t to,
                                 struct ll_journal_scan *s, struct lladd_error *err)
 {
     struct lladd_log_cursor *c;
     struct lladd_log_entry e;
-    struct kinds k;
+    struct ll_journal_kinds k;
     memset(s, 0, sizeof *s);
     s->db = db;
-    find_kinds(&k);
+    ll_operations__journal_kinds(&k);
     TRY(lladd_log_open(db, lladd_lsn_of(from), NULL, &c, err));
     int rc = 0;
     while (!rc && (rc = lladd_log_next(c, &e, err)) == 0 && e.lsn.v <= to) {
         if (e.kind == k.commit || e.kind == k.end)
             rc = see_end(s, &e, e.kind == k.commit, err);
-        else if (e.kind == k.object && e.op && strcmp(e.op, ll_operations__journal_class.name) == 0)
-            rc = see_record(s, &e, err);
+        else if (ll_operations__journal_has(&k, &e))
+            rc = ll_operations__journal_see(s, &e, err);
     }
     lladd_log_close(c);
     return rc == LLADD_END ? 0 : rc;
@@ -337,7 +337,7 @@ void ll_operations__journal_scan_free(struct ll_journal_scan *s)
 {
     struct ll_index_node *n;
     while ((n = ll_operations__index_next(&s->open, NULL)) != NULL)
-        free_open(s, (struct ll_journal_open *)n);
+        ll_operations__journal_forget(s, (struct ll_journal_open *)n);
     while ((n = ll_operations__index_next(&s->lists, NULL)) != NULL) {
         struct ll_journal_list *l = (struct ll_journal_list *)n;
         ll_operations__index_drop(&s->lists, n);

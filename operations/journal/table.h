@@ -24,7 +24,9 @@
  *          the LSN of JRN-2. The log is kept from the durable mark on; this may be more log than
  *          JRN-2 needs.
  *   JRN-5  To find the live entries of a bucket, it is enough to read the log from the bucket's
- *          `first` to its `read_to`. */
+ *          `first` to its `read_to`.
+ *   JRN-6  A follower gives the entries of a transaction only if it has read the log from the
+ *          transaction's first record on (follow.c). */
 #include "operations/shared/grow.h"
 #include "operations/shared/index.h"
 #include "operations/shared/try.h"
@@ -343,6 +345,23 @@ struct ll_journal_scan {
     struct lladd_db *db;
     struct ll_index lists, open;
 };
+
+/* Kinds of log records. They are looked up by name, because their numbers are not public. */
+struct ll_journal_kinds {
+    unsigned commit, end, object;
+};
+void ll_operations__journal_kinds(struct ll_journal_kinds *);
+/* Is this a record of the journal? */
+bool ll_operations__journal_has(const struct ll_journal_kinds *, const struct lladd_log_entry *);
+/* Adds a record of the journal to its transaction in scan->open. After an error the call may be
+ * repeated. */
+int ll_operations__journal_see(struct ll_journal_scan *, const struct lladd_log_entry *,
+                               struct lladd_error *);
+/* Finds the transaction in scan->open, or adds it; NULL: no memory. */
+struct ll_journal_open *ll_operations__journal_open_of(struct ll_journal_scan *, uint64_t txn);
+/* Removes the transaction from scan->open. */
+void ll_operations__journal_forget(struct ll_journal_scan *, struct ll_journal_open *);
+int ll_operations__journal_bad(struct lladd_error *, lladd_lsn, const char *how);
 
 /* Reads the log from `from` up to and including `to` (UINT64_MAX: to its end). On success
  * `lists` has the committed items, and `open` the transactions without a commit or end record.

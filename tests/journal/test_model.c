@@ -7,9 +7,15 @@
  *
  * The model keeps for each tag the list of live entries, and for each transaction the list of its
  * changes. At a crash the transactions that are not prepared are gone.
+ *
+ * A follower of three of the tags reads along, and goes on after each crash. The model has the list
+ * of entries that the follower must give. In some histories a pin keeps the whole log, and after a
+ * crash the follower begins at any earlier commit. In the others a pin keeps the log from the
+ * follower's position on, and there are no rollovers, which may need older log.
  */
 #include "journal_fixture.h"
 
+#include <lladd/log_read.h>
 #include <stdio.h>
 
 enum { TAGS = 5, TXNS = 4, STEPS = 1500 };
@@ -34,12 +40,19 @@ struct txn {
     lladd_savepoint_id sp;
     size_t at_sp; /* number of changes at the savepoint */
     bool has_sp, prepared;
+    bool claimed; /* was in doubt */
     struct lladd_gid gid;
 };
 
 struct live {
     uint64_t number, commit; /* `commit`: the number of the entry's commit; the model counts
                               * commits */
+};
+
+/* An entry that the follower must give. */
+struct given {
+    unsigned tag;
+    uint64_t number, commit;
 };
 
 struct model_tag {
@@ -57,6 +70,14 @@ static uint64_t numbers, commits, state;
 /* LSNs of the model's commits. */
 static lladd_lsn *lsn_of;
 static size_t cap_lsn;
+static struct {
+    struct lladd_journal_follower *f;
+    struct given *list;
+    size_t n, cap, next; /* `next`: the next entry to be given */
+    bool whole;          /* a pin keeps the whole log */
+    struct lladd_journal_position at;
+} stream;
+enum { FOLLOWED = 3 }; /* tags 0, 1 and 2 */
 
 static uint64_t draw(uint64_t below)
 {
@@ -97,6 +118,27 @@ static void drop_upto(struct model_tag *t, uint64_t upto)
     t->n = kept;
 }
 
+static void push_given(unsigned tag, uint64_t number, uint64_t commit)
+{
+    if (tag >= FOLLOWED)
+        return;
+    if (stream.n == stream.cap) {
+        stream.cap = stream.cap ? 2 * stream.cap : 64;
+        stream.list = realloc(stream.list, stream.cap * sizeof *stream.list);
+        ck_assert_ptr_nonnull(stream.list);
+    }
+    stream.list[stream.n++] = (struct given){tag, number, commit};
+}
+
+/* Is entry i moved by a later rollover of its own transaction? */
+static bool moves_on(const struct deeds *d, size_t i)
+{
+    for (size_t k = i + 1; k < d->n; k++)
+        if (d->list[k].what == ROLL && d->list[k].tag == d->list[i].tag)
+            return true;
+    return false;
+}
+
 /* Moves the entries of the tag that were committed before the rollover, and those of this
  * transaction. */
 static void model_roll(const struct deed *d, uint64_t commit)
@@ -104,10 +146,12 @@ static void model_roll(const struct deed *d, uint64_t commit)
     struct model_tag *from = &tags[d->tag], *to = &tags[d->to];
     size_t kept = 0;
     for (size_t i = 0; i < from->n; i++) {
-        if (from->list[i].commit <= d->upto || from->list[i].commit == commit)
+        if (from->list[i].commit <= d->upto || from->list[i].commit == commit) {
             push_live(to, (struct live){from->list[i].number, commit});
-        else
+            push_given(d->to, from->list[i].number, commit);
+        } else {
             from->list[kept++] = from->list[i];
+        }
     }
     from->n = kept;
 }
@@ -117,9 +161,11 @@ static void model_commit(struct txn *t)
     commits++;
     for (size_t i = 0; i < t->deeds.n; i++) {
         const struct deed *d = &t->deeds.list[i];
-        if (d->what == ENTRY)
+        if (d->what == ENTRY) {
             push_live(&tags[d->tag], (struct live){d->number, commits});
-        else if (d->what == ROLL)
+            if (!moves_on(&t->deeds, i))
+                push_given(d->tag, d->number, commits);
+        } else if (d->what == ROLL)
             model_roll(d, commits);
         else
             drop_upto(&tags[d->tag], d->upto);
@@ -130,7 +176,7 @@ static void forget_txn(int i)
 {
     txns[i].txn = NULL;
     txns[i].deeds.n = 0;
-    txns[i].has_sp = txns[i].prepared = false;
+    txns[i].has_sp = txns[i].prepared = txns[i].claimed = false;
     for (int k = 0; k < TAGS; k++)
         if (tags[k].changing == i)
             tags[k].changing = -1;
@@ -152,20 +198,25 @@ static size_t length_of(uint64_t number)
     return 8 + number % 37 + (number % 50 == 0 ? 3000 : 0);
 }
 
-static int compare_entry(void *ctx, const struct lladd_journal_entry *e, struct lladd_error *err)
+static void is_entry(const struct lladd_journal_entry *e, uint64_t expected, uint64_t commit)
 {
-    struct compare *c = ctx;
     uint64_t number;
-    (void)err;
-    ck_assert_uint_lt(c->at, c->tag->n);
     ck_assert_uint_ge(e->bytes.len, 8);
     memcpy(&number, e->bytes.data, 8);
-    ck_assert_uint_eq(number, c->tag->list[c->at].number);
+    ck_assert_uint_eq(number, expected);
     ck_assert_uint_eq(e->bytes.len, length_of(number));
     const unsigned char *p = e->bytes.data;
     for (size_t i = 8; i < e->bytes.len; i++)
         ck_assert_uint_eq(p[i], (unsigned char)number);
-    ck_assert_uint_eq(e->commit.v, lsn_of[c->tag->list[c->at].commit].v);
+    ck_assert_uint_eq(e->commit.v, lsn_of[commit].v);
+}
+
+static int compare_entry(void *ctx, const struct lladd_journal_entry *e, struct lladd_error *err)
+{
+    struct compare *c = ctx;
+    (void)err;
+    ck_assert_uint_lt(c->at, c->tag->n);
+    is_entry(e, c->tag->list[c->at].number, c->tag->list[c->at].commit);
     ck_assert_uint_ge(e->commit.v, c->last.v);
     c->last = e->commit;
     c->at++;
@@ -187,6 +238,89 @@ static void compare_all(void)
     }
 }
 
+/* ---- the follower ---------------------------------------------------------------------------- */
+
+static void follow(void)
+{
+    uint64_t followed[FOLLOWED] = {tags[0].tag, tags[1].tag, tags[2].tag};
+    ok_db(&b, lladd_journal_follow_open(b.db, followed, FOLLOWED, stream.at, &stream.f, &b.err));
+}
+
+static void stop_following(void)
+{
+    lladd_journal_follow_close(stream.f);
+    stream.f = NULL;
+}
+
+/* Compares up to n entries of a follower with the model, from entry *next on. */
+static int compare_given(struct lladd_journal_follower *f, uint64_t n, size_t *next)
+{
+    struct lladd_journal_entry e;
+    int rc = 0;
+    for (; n && !(rc = lladd_journal_follow_next(f, &e, &b.err)); n--) {
+        ck_assert_uint_lt(*next, stream.n);
+        const struct given *g = &stream.list[(*next)++];
+        ck_assert_uint_eq(e.tag, tags[g->tag].tag);
+        is_entry(&e, g->number, g->commit);
+    }
+    ck_assert_msg(rc == 0 || rc == LLADD_END, "%s", b.err.message);
+    if (rc == LLADD_END)
+        ck_assert_uint_eq(*next, stream.n);
+    return rc;
+}
+
+/* Index of the first entry that a follower gives which begins at a commit. */
+static size_t first_given(lladd_lsn commit)
+{
+    size_t i = 0;
+    while (i < stream.n && lsn_of[stream.list[i].commit].v < commit.v)
+        i++;
+    return i;
+}
+
+/* Another follower begins at a position that this one gives for an earlier commit. */
+static void compare_position(void)
+{
+    uint64_t followed[FOLLOWED] = {tags[0].tag, tags[1].tag, tags[2].tag};
+    uint64_t commit = commits ? 1 + draw(commits) : 0;
+    if (!commit || lsn_of[commit].v < stream.at.commit.v)
+        return;
+    struct lladd_journal_follower *other;
+    struct lladd_journal_position p = lladd_journal_follow_position(stream.f, lsn_of[commit]);
+    size_t next = first_given(p.commit);
+    ck_assert_uint_eq(p.commit.v, lsn_of[commit].v);
+    ck_assert_uint_le(p.from.v, p.commit.v);
+    ok_db(&b, lladd_journal_follow_open(b.db, followed, FOLLOWED, p, &other, &b.err));
+    compare_given(other, 1 + draw(100), &next);
+    lladd_journal_follow_close(other);
+}
+
+/* Compares the next n entries with the model, or all, and then the end. Moves the pin. */
+static void compare_stream(uint64_t n)
+{
+    (void)compare_given(stream.f, n, &stream.next);
+    if (stream.whole) {
+        compare_position();
+        return;
+    }
+    struct lladd_journal_position reached = lladd_journal_follow_position(stream.f, (lladd_lsn){0});
+    ck_assert_uint_ge(reached.commit.v, stream.at.commit.v);
+    ck_assert_uint_ge(reached.from.v, stream.at.from.v);
+    stream.at = reached;
+    ok_db(&b, lladd_pin_set(b.db, "follower", reached.from, &b.err));
+}
+
+/* The handle is new. The follower goes on at its position or, if the whole log is there, at any
+ * commit. Its position may be in the middle of a transaction: then the transaction comes again. */
+static void follow_again(void)
+{
+    uint64_t commit = draw(commits + 1);
+    if (stream.whole)
+        stream.at = (struct lladd_journal_position){commit ? lsn_of[commit] : (lladd_lsn){0}, {0}};
+    stream.next = first_given(stream.at.commit);
+    follow();
+}
+
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 static void append(struct txn *t, unsigned tag)
@@ -205,12 +339,21 @@ static bool may_change(int i, unsigned tag)
     return tags[tag].changing == -1 || tags[tag].changing == i;
 }
 
+/* Is a change of the tag refused? It is not known if the transaction that changes the tag was in
+ * doubt: perhaps it had rolled its change back, or had discarded nothing. */
+static bool is_busy(unsigned tag)
+{
+    return tags[tag].changing != -1 && !txns[tags[tag].changing].claimed;
+}
+
 static void change(int i, unsigned tag, unsigned to)
 {
     struct txn *t = &txns[i];
-    struct deed d = {.what = tag == to ? DISCARD : ROLL, .tag = tag, .to = to};
+    struct deed d = {.what = tag == to || !stream.whole ? DISCARD : ROLL, .tag = tag, .to = to};
     if (!may_change(i, tag)) {
-        ck_assert_int_eq(lladd_journal_discard(t->txn, tags[tag].tag, lladd_lsn_of(0)), LLADD_BUSY);
+        if (is_busy(tag))
+            refuses(t->txn, LLADD_BUSY,
+                    lladd_journal_discard(t->txn, tags[tag].tag, lladd_lsn_of(0)));
         return;
     }
     d.upto = tags[tag].n ? tags[tag].list[tags[tag].n - 1].commit : 0;
@@ -327,10 +470,12 @@ static void abort_others(void)
 static void claim_all(void)
 {
     for (int i = 0; i < TXNS; i++)
-        if (txns[i].prepared)
+        if (txns[i].prepared) {
             ok_db(&b, lladd_in_doubt_claim(b.db, &txns[i].gid, &txns[i].txn, &b.err));
-        else
+            txns[i].claimed = true;
+        } else {
             forget_txn(i);
+        }
     abort_others();
 }
 
@@ -339,6 +484,9 @@ static void restart(bool clean)
     for (int i = 0; i < TXNS; i++)
         if (txns[i].txn && !txns[i].prepared && clean)
             end(i, false);
+    if (draw(2))
+        compare_stream(draw(200));
+    stop_following();
     if (clean) {
         fixture_close(&b);
         fixture_open(&b);
@@ -347,6 +495,7 @@ static void restart(bool clean)
     }
     compare_all();
     claim_all();
+    follow_again();
 }
 
 static void clean_some(void)
@@ -356,7 +505,8 @@ static void clean_some(void)
     lladd_lsn below = lladd_object_applied_lsn(b.db);
     while (more) {
         int rc = lladd_journal_clean(b.db, tags[tag].tag, below, &more, &b.err);
-        ck_assert_int_eq(rc, tags[tag].changing == -1 ? 0 : LLADD_BUSY);
+        if (rc || is_busy(tag))
+            ck_assert_int_eq(rc, tags[tag].changing == -1 ? 0 : LLADD_BUSY);
     }
     if (tags[tag].changing == -1) {
         struct lladd_journal_info info;
@@ -376,8 +526,10 @@ static void step(void)
         ok_db(&b, lladd_checkpoint(b.db, &b.err));
     else if (what < 6)
         clean_some();
-    else if (what < 9)
+    else if (what < 8)
         compare_all();
+    else if (what < 10)
+        compare_stream(draw(3) ? UINT64_MAX : draw(50));
     else if (!t->txn)
         t->txn = fixture_begin(&b);
     else if (what < 25 || t->prepared)
@@ -400,7 +552,8 @@ static void run(uint64_t seed)
     state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
     journal_init(&b);
     b.options.log_segment_min = 16u << 10;
-    b.options.log_limit_bytes = 8u << 20;
+    stream.whole = seed % 2 == 0;
+    b.options.log_limit_bytes = stream.whole ? 256u << 20 : 8u << 20;
     b.options.checkpoint_bytes = 64u << 10;
     fixture_open(&b);
     lsn_of = calloc(16, sizeof *lsn_of);
@@ -410,9 +563,14 @@ static void run(uint64_t seed)
         snprintf(name, sizeof name, "tag %d", i);
         tags[i] = (struct model_tag){.tag = journal_tag(&b, name), .changing = -1};
     }
+    stream.n = stream.next = 0;
+    stream.at = (struct lladd_journal_position){{0}, {0}};
+    follow();
+    ok_db(&b, lladd_pin_set(b.db, "follower", lladd_lsn_of(tags[0].tag), &b.err));
     for (int k = 0; k < STEPS; k++)
         step();
     compare_all();
+    compare_stream(UINT64_MAX);
     restart(false);
     for (int i = 0; i < TXNS; i++) {
         if (txns[i].txn)
@@ -421,6 +579,10 @@ static void run(uint64_t seed)
         txns[i] = (struct txn){.txn = NULL};
     }
     compare_all();
+    compare_stream(UINT64_MAX);
+    stop_following();
+    free(stream.list);
+    memset(&stream, 0, sizeof stream);
     ck_assert_uint_le(journal_stats(&b).log_disk_bytes, b.options.log_limit_bytes);
     for (int i = 0; i < TAGS; i++)
         free(tags[i].list);

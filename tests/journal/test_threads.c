@@ -3,11 +3,12 @@
  * The journal and threads. 2 and 8 threads append to shared tags and to their own, roll back to
  * savepoints, abort, discard, clean and replay, while checkpoints are taken in the background. An
  * owner that is attached to a tag gets the commits in order, and counts as many entries as a replay
- * returns. Runs under TSan.
+ * returns. A follower reads the shared tags meanwhile and moves its pin. Runs under TSan.
  */
 #include "journal_fixture.h"
 
 #include <errno.h>
+#include <lladd/log_read.h>
 #include <lladd/sync.h>
 #include <stdio.h>
 
@@ -166,6 +167,60 @@ static void *work(void *arg)
     return NULL;
 }
 
+/* ---- the follower ---------------------------------------------------------------------------- */
+
+static struct {
+    struct lladd_thread thread;
+    uint32_t over;    /* atomic: the workers have ended */
+    uint64_t entries; /* of the first shared tag */
+} reader;
+
+/* Makes the log durable when it has read to its end, so there is something new to read. */
+static void *read_along(void *arg)
+{
+    struct lladd_journal_follower *f;
+    struct lladd_journal_position from = {{0}, {0}};
+    struct lladd_journal_entry e;
+    struct order o = {0, 0};
+    int rc = 0;
+    bool last = false;
+    (void)arg;
+    sure(lladd_journal_follow_open(b.db, shared, SHARED, from, &f, NULL) == 0, "follow");
+    while (rc == 0 || !last) {
+        if (rc) {
+            last = lladd_atomic_load32(&reader.over);
+            sure(lladd_log_force(b.db, lladd_lsn_of(lladd_object_applied_lsn(b.db).v - 1), NULL) ==
+                     0,
+                 "force");
+            from = lladd_journal_follow_position(f, lladd_lsn_of(0));
+            sure(lladd_pin_set(b.db, "reader", from.from, NULL) == 0, "move the pin");
+        }
+        rc = lladd_journal_follow_next(f, &e, NULL);
+        sure(rc == 0 || rc == LLADD_END, "next");
+        if (rc)
+            continue;
+        sure(e.tag == shared[0] || e.tag == shared[1], "a followed tag");
+        sure(in_order(&o, &e, NULL) == 0, "in order");
+        reader.entries += e.tag == shared[0];
+    }
+    lladd_journal_follow_close(f);
+    return NULL;
+}
+
+static void begin_reading(void)
+{
+    memset(&reader, 0, sizeof reader);
+    ok_db(&b, lladd_pin_set(b.db, "reader", lladd_lsn_of(shared[0]), &b.err));
+    ck_assert_int_eq(lladd_thread_start(&reader.thread, read_along, NULL), 0);
+}
+
+static void end_reading(void)
+{
+    lladd_atomic_store32(&reader.over, 1);
+    lladd_thread_join(&reader.thread);
+    ck_assert_uint_eq(reader.entries, follower.entries);
+}
+
 static void run(unsigned n)
 {
     char name[16];
@@ -182,12 +237,14 @@ static void run(unsigned n)
     }
     struct lladd_journal_attachment a = {shared[0], &calls, NULL};
     ok_db(&b, lladd_journal_attach(b.db, &a, 1, &b.err));
+    begin_reading();
     for (unsigned i = 0; i < n; i++) {
         workers[i] = (struct worker){.number = i, .seed = i + 77};
         ck_assert_int_eq(lladd_thread_start(&workers[i].thread, work, &workers[i]), 0);
     }
     for (unsigned i = 0; i < n; i++)
         lladd_thread_join(&workers[i].thread);
+    end_reading();
     ok_db(&b, lladd_journal_replay(b.db, shared[0], in_order, &o, &b.err));
     ck_assert_uint_eq(o.entries, follower.entries);
     ck_assert_uint_gt(o.entries, 0);
