@@ -2,7 +2,8 @@
 /*
  * journal: entries are appended to tags, rolled back and discarded. A tag must have its committed
  * entries, in order, until they are discarded. journal.moves: the same, and also a rollover,
- * cleaning, and a transaction in doubt.
+ * cleaning, and a transaction in doubt. In both, two followers read all that was ever committed in
+ * the tags "b" and "c": the first one reads the first commit, the second one goes on after it.
  *
  * The tags are "a", "b" and "c". An entry is a number and its complement.
  */
@@ -11,6 +12,7 @@
 #include <lladd/bytes.h>
 #include <lladd/extension.h>
 #include <lladd/journal.h>
+#include <lladd/log_read.h>
 #include <string.h>
 
 enum { TAGS = 3, ENTRIES = 24 };
@@ -25,6 +27,7 @@ struct note {
 
 struct shelf {
     uint32_t n[TAGS], number[TAGS][ENTRIES];
+    uint32_t n_followed, followed[TAGS * ENTRIES];
 };
 
 static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)
@@ -42,7 +45,11 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
     TRY(lladd_begin(db, NULL, &txn, err));
     for (int i = 0; !rc && i < TAGS; i++)
         rc = lladd_journal_acquire(txn, names[i], "sim", &tag);
-    return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
+    if (rc)
+        return ll_sim_give_up(NULL, txn, rc, err);
+    TRY(lladd_commit(txn));
+    TRY(lladd_journal_find(db, names[0], &tag, err));
+    return lladd_pin_set(db, "sim", lladd_lsn_of(tag), err);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -115,6 +122,12 @@ static int stays_open(struct lladd_sim *sim, struct lladd_txn *txn)
     return append(sim, txn, 1, 10);
 }
 
+static int appends(struct lladd_sim *sim, struct lladd_txn *txn)
+{
+    TRY(append(sim, txn, 0, 17));
+    return lladd_sim_commit(sim, txn);
+}
+
 static int rolls(struct lladd_sim *sim, struct lladd_txn *txn)
 {
     TRY(append(sim, txn, 1, 11));
@@ -135,6 +148,7 @@ static int discards(struct lladd_sim *sim, struct lladd_txn *txn)
 static int is_prepared(struct lladd_sim *sim, struct lladd_txn *txn)
 {
     struct lladd_gid gid = {.format = 7, .gtrid_length = 1};
+    TRY(append(sim, txn, 2, 18));
     TRY(append(sim, txn, 0, 16));
     TRY(discard(sim, txn, 0));
     TRY(lladd_sim_prepare(sim, txn, &gid));
@@ -165,6 +179,7 @@ static int run_moves(void *ctx, struct lladd_sim *sim, struct lladd_db *db,
 {
     uint64_t b;
     (void)ctx;
+    TRY(in_txn(sim, db, appends, err));
     TRY(in_txn(sim, db, rolls, err));
     TRY(lladd_journal_find(db, "b", &b, err));
     TRY(lladd_journal_clean(db, b, lladd_object_applied_lsn(db), NULL, err));
@@ -186,6 +201,8 @@ static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
 static void put(struct shelf *s, uint32_t tag, uint32_t number)
 {
     s->number[tag][s->n[tag]++] = number;
+    if (tag) /* the followed tags; no entry is rolled over out of them */
+        s->followed[s->n_followed++] = number;
 }
 
 static void apply(void *ctx, void *model, struct lladd_span note)
@@ -220,7 +237,10 @@ static int model_dump(void *ctx, const void *model, struct lladd_sink *sink)
             TRY(lladd_sink_printf(sink, " %u", s->number[t][i]));
         TRY(lladd_sink_printf(sink, "\n"));
     }
-    return 0;
+    TRY(lladd_sink_printf(sink, "followed:"));
+    for (uint32_t i = 0; i < s->n_followed; i++)
+        TRY(lladd_sink_printf(sink, " %u", s->followed[i]));
+    return lladd_sink_printf(sink, "\n");
 }
 
 static int dump_entry(void *ctx, const struct lladd_journal_entry *e, struct lladd_error *err)
@@ -232,8 +252,33 @@ static int dump_entry(void *ctx, const struct lladd_journal_entry *e, struct lla
     return lladd_sink_printf(ctx, " %u", lladd_get32(p));
 }
 
+/* Writes entries: those of one commit, or all. *at gets the position after them. LLADD_END: there
+ * are no more. */
+static int dump_followed(struct lladd_db *db, struct lladd_journal_position *at, bool one,
+                         struct lladd_sink *sink, struct lladd_error *err)
+{
+    struct lladd_journal_follower *f;
+    struct lladd_journal_entry e;
+    uint64_t tags[2];
+    lladd_lsn commit = {0};
+    TRY(lladd_journal_find(db, names[1], &tags[0], err));
+    TRY(lladd_journal_find(db, names[2], &tags[1], err));
+    TRY(lladd_journal_follow_open(db, tags, 2, *at, &f, err));
+    int rc = 0;
+    while (!rc && (rc = lladd_journal_follow_next(f, &e, err)) == 0) {
+        if (one && commit.v && e.commit.v != commit.v)
+            break;
+        commit = e.commit;
+        rc = dump_entry(sink, &e, err);
+    }
+    *at = lladd_journal_follow_position(f, lladd_lsn_of(commit.v + 1));
+    lladd_journal_follow_close(f);
+    return rc;
+}
+
 static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
 {
+    struct lladd_journal_position at = {{0}, {0}};
     (void)ctx;
     for (uint32_t t = 0; t < TAGS; t++) {
         uint64_t tag;
@@ -242,7 +287,11 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
         TRY(lladd_journal_replay(db, tag, dump_entry, sink, err));
         TRY(lladd_sink_printf(sink, "\n"));
     }
-    return 0;
+    TRY(lladd_sink_printf(sink, "followed:"));
+    int rc = dump_followed(db, &at, true, sink, err);
+    if (!rc)
+        rc = dump_followed(db, &at, false, sink, err);
+    return rc == LLADD_END ? lladd_sink_printf(sink, "\n") : rc;
 }
 
 static void describe(void *ctx, struct lladd_span note, struct lladd_sink *sink)
