@@ -3,11 +3,11 @@
  * lladd: the command that inspects, recovers and changes LLADD databases.
  *
  * Verbs that only read files use <lladd/inspect.h>, take no lock, and also work on a database that
- * is in use, crashed or damaged. Verbs that read structures (`dump`, get, scan, stat and check of
- * `hash`, `btree` and `dtable`, a part of `verify` and of `stat`) need a database that is not in
- * use, and recover it in memory (peek.c). `recover`, `resolve`, `load`, `hash put`, `btree put`,
- * `dtable put` and similar verbs open the database. `sim` needs no database: it runs another
- * program. docs/man/lladd.1 is the manual.
+ * is in use, crashed or damaged. Verbs that read structures (`dump`, `journal`, get, scan, stat and
+ * check of `hash`, `btree` and `dtable`, a part of `verify` and of `stat`) need a database that is
+ * not in use, and recover it in memory (peek.c). `recover`, `resolve`, `load`, `hash put`,
+ * `btree put`, `dtable put` and similar verbs open the database. `sim` needs no database: it runs
+ * another program. docs/man/lladd.1 is the manual.
  */
 #include "tool.h"
 
@@ -26,6 +26,7 @@ static const struct {
     {"recover", tool_recover, "recover and close, or say what recovery would do"},
     {"in-doubt", tool_in_doubt, "prepared transactions that wait for a decision"},
     {"resolve", tool_resolve, "commit or abort a transaction in doubt"},
+    {"journal", tool_journal, "tags of the journal, and their committed entries"},
     {"dump", tool_dump, "arrays, hash tables, B+trees, lists and blobs as text"},
     {"load", tool_load, "make structures from the text that dump writes"},
     {"hash", tool_hash, "get, put, del, scan: one hash table, for scripts"},

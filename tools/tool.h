@@ -340,6 +340,7 @@ int tool_verify(int argc, char **argv);
 int tool_ops(int argc, char **argv);
 int tool_recover(int argc, char **argv);
 int tool_in_doubt(int argc, char **argv);
+int tool_journal(int argc, char **argv);
 int tool_resolve(int argc, char **argv);
 int tool_sim(int argc, char **argv);
 int tool_dump(int argc, char **argv);
