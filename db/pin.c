@@ -95,6 +95,17 @@ int lladd_pin_clear(struct lladd_db *db, const char *name, struct lladd_error *e
     return rc;
 }
 
+int lladd_pin_get(struct lladd_db *db, const char *name, lladd_lsn *out, struct lladd_error *err)
+{
+    int rc = ll_db_enter(db, err);
+    if (rc)
+        return rc;
+    if (!name || !out)
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "name or out is NULL");
+    *out = ll_pin_get(&db->core, name);
+    return out->v ? 0 : ll_fail(err, LLADD_NOT_FOUND, "no pin \"%.63s\"", name);
+}
+
 int lladd_log_pinner(struct lladd_db *db, struct lladd_pinner *out, struct lladd_error *err)
 {
     int rc = ll_db_enter(db, err);

@@ -61,6 +61,9 @@ LLADD_API const char *lladd_log_kind_name(unsigned kind);
  *  must hold no page (LLADD_BAD_STATE). */
 LLADD_API int lladd_pin_set(struct lladd_db *, const char *name, lladd_lsn lsn,
                             struct lladd_error *);
+/** Gets the LSN of a pin. LLADD_NOT_FOUND: no pin has the name. Any thread. */
+LLADD_API int lladd_pin_get(struct lladd_db *, const char *name, lladd_lsn *out,
+                            struct lladd_error *);
 /** Removes a pin; the removal is durable when the call returns 0. The next checkpoint may truncate
  *  the log. LLADD_NOT_FOUND: no pin has the name. The thread must hold no page, as for
  *  lladd_pin_set. */

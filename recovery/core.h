@@ -850,6 +850,8 @@ void ll_redo_barrier_disown_page(struct ll_core *, uint64_t page);
  * no pin. */
 int ll_pin_put(struct ll_core *, const char *name, lladd_lsn, lladd_lsn *before,
                struct lladd_error *);
+/* LSN 0: no pin has the name. */
+lladd_lsn ll_pin_get(struct ll_core *, const char *name);
 /* The payload of a pin record and of a pin in a checkpoint: u64 lsn, name. */
 #define LL_PIN_MAX (8u + 63u)
 size_t ll_pin_encode(const char *name, lladd_lsn, unsigned char out[LL_PIN_MAX]);

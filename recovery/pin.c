@@ -70,13 +70,29 @@ static int put(struct ll_core *core, size_t i, const char *name, lladd_lsn lsn,
     return 0;
 }
 
+/* Index of the pin, or n_pins. Under the mutex. */
+static size_t find(const struct ll_core *core, const char *name)
+{
+    size_t i = 0;
+    while (i < core->n_pins && strcmp(core->pins[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+lladd_lsn ll_pin_get(struct ll_core *core, const char *name)
+{
+    lladd_mutex_lock(&core->misc);
+    size_t i = find(core, name);
+    lladd_lsn lsn = i < core->n_pins ? core->pins[i].lsn : lladd_lsn_of(0);
+    lladd_mutex_unlock(&core->misc);
+    return lsn;
+}
+
 int ll_pin_put(struct ll_core *core, const char *name, lladd_lsn lsn, lladd_lsn *before,
                struct lladd_error *err)
 {
-    size_t i = 0;
     lladd_mutex_lock(&core->misc);
-    while (i < core->n_pins && strcmp(core->pins[i].name, name) != 0)
-        i++;
+    size_t i = find(core, name);
     if (before)
         *before = i < core->n_pins ? core->pins[i].lsn : lladd_lsn_of(0);
     int rc = put(core, i, name, lsn, err);

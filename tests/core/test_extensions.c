@@ -412,6 +412,9 @@ START_TEST(a_pin_holds_the_log_over_restarts_until_it_is_cleared)
     ok_db(&r, lladd_pin_set(r.db, "standby", here, &r.err));
     fixture_crash(&r, &fault_power); /* the pin was durable when the call returned */
     fixture_open(&r);
+    lladd_lsn got = {0};
+    ok_db(&r, lladd_pin_get(r.db, "archive", &got, &r.err));
+    ck_assert_uint_eq(got.v, here.v);
     much_log();
     ck_assert_uint_le(fixture_stats(&r).log_oldest, here.v);
     fixture_reopen(&r);
@@ -423,6 +426,8 @@ START_TEST(a_pin_holds_the_log_over_restarts_until_it_is_cleared)
     /* Setting a pin again moves it. */
     lladd_lsn later = lladd_lsn_of(fixture_stats(&r).log_tail);
     ok_db(&r, lladd_pin_set(r.db, "archive", later, &r.err));
+    ok_db(&r, lladd_pin_get(r.db, "archive", &got, &r.err));
+    ck_assert_uint_eq(got.v, later.v);
     much_log();
     ck_assert_uint_le(fixture_stats(&r).log_oldest, here.v); /* the other pin still keeps the log */
     ok_db(&r, lladd_pin_clear(r.db, "standby", &r.err));
@@ -430,6 +435,9 @@ START_TEST(a_pin_holds_the_log_over_restarts_until_it_is_cleared)
     ck_assert_uint_gt(fixture_stats(&r).log_oldest, here.v);
     ck_assert_uint_le(fixture_stats(&r).log_oldest, later.v);
     ok_db(&r, lladd_pin_clear(r.db, "archive", &r.err));
+    ck_assert_int_eq(lladd_pin_get(r.db, "archive", &got, &r.err), LLADD_NOT_FOUND);
+    ck_assert_int_eq(lladd_pin_get(r.db, NULL, &got, &r.err), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_pin_get(r.db, "archive", NULL, &r.err), LLADD_BAD_ARGUMENT);
     fixture_crash(&r, &fault_power);
     fixture_open(&r);
     much_log();
