@@ -2,8 +2,13 @@
 """Charts of docs/benchmarks.md: SVG, drawn by gnuplot.
 
     bench-tpch > tpch.jsonl; bench/charts.py tpch.jsonl docs/charts
+    bench-weather > weather.jsonl; bench/charts.py weather.jsonl docs/charts
+    bench-weather 10 256 model > levels.jsonl
+    bench/charts.py levels.jsonl docs/charts docs/levels.md
 
-draws figures 14, 15 and 16 of the Anvil paper; bench/run draws the charts of the workloads.
+The first line draws figures 14, 15 and 16 of the Anvil paper, the second one the loading of weather
+tuples. The last two draw the model of the schedule of levels, and write its table into the page.
+bench/run draws the charts of the workloads.
 """
 import json
 import os
@@ -13,6 +18,7 @@ import subprocess
 import sys
 
 import summary
+import tables
 
 # The engines in the charts.
 SHOWN = ["lladd-hash", "lladd-hash-physical", "lladd-array", "bdb-hash", "lmdb", "sqlite",
@@ -134,10 +140,30 @@ def columns(rows, path):
 def loading(rows, path):
     """Figures 15 and 16 of the Anvil paper."""
     return path, ["set xlabel 'seconds'", "set ylabel 'rows a second'", "set yrange [0:*]"], [
-        (row["series"], row["points"], "with lines") for row in rows if "series" in row]
+        (row["series"], row["points"], "with lines") for row in rows
+        if "series" in row and row["bench"] == "tpch"]
 
 
-FIGURES = [("columns", columns), ("loading", loading)]
+def weather(rows, path):
+    """Tuples a second while a store is loaded (Rose paper, figure 4)."""
+    return path, ["set xlabel 'million tuples'", "set ylabel 'tuples a second'",
+                  "set yrange [0:*]"], [
+        (row["series"], row["points"], "with linespoints") for row in rows
+        if "series" in row and row["bench"] == "weather"]
+
+
+def levels(rows, path):
+    """Tuples a second against R, measured and as the model has them (docs/levels.md)."""
+    found = [row["levels"] for row in rows if "levels" in row]
+    settings = ["set xlabel 'R'", "set ylabel 'tuples a second'", "set logscale xy 10",
+                "set xtics (" + ", ".join(f"{p['r']:g}" for p in found) + ")"]
+    return path, settings, [
+        (name, [(p["r"], p[member]) for p in found], style) for name, member, style in (
+            ("measured", "rate", "with linespoints"), ("model", "rate_model", "with lines"))
+        if found]
+
+
+FIGURES = [("columns", columns), ("loading", loading), ("weather", weather), ("levels", levels)]
 ALL = [("insert", insert, "Inserts in one transaction: time against their number"),
        ("threads", threads, "Cached lookups: total time against threads"),
        ("commits", commits, "Durable transactions a second against threads"),
@@ -189,13 +215,20 @@ def draw(rows, folder):
     return drawn
 
 
+def draw_figures(rows, folder):
+    """Draws the figures that have rows."""
+    for name, make in FIGURES:
+        path, settings, curves = make(rows, os.path.join(folder, name + ".svg"))
+        if curves:
+            plot(path, settings, curves)
+
+
 def main():
     with open(sys.argv[1], encoding="utf-8") as f:
         rows = [json.loads(line) for line in f if line.startswith("{")]
-    for name, make in FIGURES:
-        path, settings, curves = make(rows, os.path.join(sys.argv[2], name + ".svg"))
-        if curves:
-            plot(path, settings, curves)
+    draw_figures(rows, sys.argv[2])
+    if len(sys.argv) > 3:
+        tables.write(sys.argv[3], "levels", tables.levels(rows))
 
 
 if __name__ == "__main__":

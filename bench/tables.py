@@ -220,6 +220,24 @@ def page(rows, drawn):
     return "\n\n".join(parts)
 
 
+def levels(rows):
+    """The table of docs/levels.md, from the rows of bench-weather's case `model`."""
+    costs = next(row["costs"] for row in rows if "costs" in row)
+    lines = [f"Measured on {datetime.date.today().isoformat()} with {costs['tuples'] / 1e6:g} "
+             f"million tuples and {costs['processors']} processors.\nProcessor time of a tuple: "
+             f"{costs['put_ns']} ns to put it, {costs['from_memory_ns']} ns to merge it from "
+             f"memory, {costs['from_run_ns']} ns to merge it from a run.\nIn memory it takes "
+             f"{costs['memory_bytes']:.0f} bytes.", "",
+             "| R | C0, MiB | R at the end | copies of a tuple | model | bytes written for it | "
+             "tuples/s | model | MB/s, the paper's measure |",
+             "| ---: |" + " ---: |" * 8]
+    for p in (row["levels"] for row in rows if "levels" in row):
+        lines.append(f"| {p['r']:g} | {p['memory_mib']:.1f} | {p['r_measured']:.1f} | "
+                     f"{p['copies']:.1f} | {p['copies_model']:.1f} | {p['bytes']:.0f} | "
+                     f"{number(p['rate'])} | {number(p['rate_model'])} | {p['paper_mb']} |")
+    return "\n".join(lines)
+
+
 def own(path):
     with open(path, encoding="utf-8") as f:
         return "\n".join(report.table(f))

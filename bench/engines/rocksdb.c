@@ -4,7 +4,6 @@
 #include "engine.h"
 #include "rocksdb_api.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,18 +34,6 @@ static int failed(struct bench_db *b, const char *what, char *message)
     return rc;
 }
 
-static int load_api(struct rocksdb_api *api)
-{
-    void *library = dlopen(BENCH_ROCKSDB, RTLD_NOW | RTLD_LOCAL), *found;
-    const char *missing = library ? NULL : dlerror();
-#define FIND(result, name, parameters) \
-    found = missing ? NULL : dlsym(library, "rocksdb_" #name); \
-    missing = missing || found ? missing : #name; \
-    memcpy(&api->name, &found, sizeof found);
-    ROCKSDB_API(FIND)
-    return missing ? bench_failed("rocksdb", BENCH_ROCKSDB, missing) : 0;
-}
-
 static void *options(struct bench_db *b)
 {
     struct rocksdb_api *r = &b->api;
@@ -72,7 +59,7 @@ static int open_as(const struct bench_setup *s, bool transactions, struct bench_
 {
     struct bench_db *b = calloc(1, sizeof *b);
     char *message = NULL;
-    if (!b || load_api(&b->api))
+    if (!b || rocksdb_api_load(&b->api))
         return BENCH_FAILED;
     *out = b;
     b->setup = *s;

@@ -19,6 +19,8 @@
     X(void, options_set_max_write_buffer_number, (void *, int)) \
     X(void, options_set_max_background_jobs, (void *, int)) \
     X(void, options_set_manual_wal_flush, (void *, unsigned char)) \
+    X(void, options_set_use_direct_reads, (void *, unsigned char)) \
+    X(void, options_set_use_direct_io_for_flush_and_compaction, (void *, unsigned char)) \
     X(void, options_set_block_based_table_factory, (void *, void *)) \
     X(void *, block_based_options_create, (void)) \
     X(void, block_based_options_set_filter_policy, (void *, void *)) \
@@ -29,6 +31,7 @@
     X(void *, cache_create_lru, (size_t)) \
     X(void *, writeoptions_create, (void)) \
     X(void, writeoptions_set_sync, (void *, unsigned char)) \
+    X(void, writeoptions_disable_WAL, (void *, int)) \
     X(void *, readoptions_create, (void)) \
     X(void *, flushoptions_create, (void)) \
     X(void *, open, (const void *, const char *, char **)) \
@@ -37,6 +40,7 @@
     X(void *, get_pinned, (void *, const void *, BYTES, char **)) \
     X(void, flush, (void *, const void *, char **)) \
     X(void, flush_wal, (void *, unsigned char, char **)) \
+    X(void, compact_range, (void *, BYTES, BYTES)) \
     X(const char *, pinnableslice_value, (const void *, size_t *)) \
     X(void, pinnableslice_destroy, (void *)) \
     X(void *, create_iterator, (void *, const void *)) \
@@ -67,5 +71,8 @@
 struct rocksdb_api {
     ROCKSDB_API(ROCKSDB_MEMBER)
 };
+
+/* Loads the library, and finds all functions. Returns 0, or -1 with a message on stderr. */
+int rocksdb_api_load(struct rocksdb_api *);
 
 #endif

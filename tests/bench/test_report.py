@@ -178,13 +178,21 @@ class Charts(unittest.TestCase):
     def test_the_figures_of_a_load(self):
         rows = [{"case": "figure 14: row store, by a cursor, warm, 1 of 16 columns", "median": 0.3},
                 {"case": "figure 14: row store, by a cursor, warm, 9 of 16 columns", "median": 0.4},
-                {"series": "figure 15: background", "points": [[0, 10], [1, 12]]}]
+                {"bench": "tpch", "series": "figure 15: background", "points": [[0, 10], [1, 12]]},
+                {"bench": "weather", "series": "rocksdb", "points": [[1, 300], [2, 200]]}]
         with tempfile.TemporaryDirectory() as work:
             path = os.path.join(work, "rows.jsonl")
             with open(path, "w", encoding="utf-8") as f:
                 f.write("".join(json.dumps(row) + "\n" for row in rows))
             subprocess.run([sys.executable, charts.__file__, path, work], check=True)
-            self.assertEqual(sorted(os.listdir(work)), ["columns.svg", "loading.svg", "rows.jsonl"])
+            self.assertEqual(sorted(os.listdir(work)),
+                             ["columns.svg", "loading.svg", "rows.jsonl", "weather.svg"])
+            for name, has, lacks in (("loading", "figure 15", "rocksdb"),
+                                     ("weather", "rocksdb", "figure 15")):
+                with open(os.path.join(work, name + ".svg"), encoding="utf-8") as f:
+                    text = f.read()
+                self.assertIn(has, text)
+                self.assertNotIn(lacks, text)
 
     def test_without_a_peer_there_are_no_ratios(self):
         with tempfile.TemporaryDirectory() as work:
