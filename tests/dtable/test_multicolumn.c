@@ -578,7 +578,9 @@ START_TEST(codecs_alone)
 }
 END_TEST
 
-/* A codec of the application's own: all numbers are even, and are stored halved, as u8. */
+/* A codec of the application's own: all numbers are even, and are stored halved, as u8. It counts
+ * its calls. */
+static uint32_t half_read, half_decoded;
 static size_t half_plan(const struct lladd_codec_input *in, struct lladd_codec_plan *p)
 {
     for (uint32_t i = 0; i < in->rows; i++) {
@@ -604,10 +606,12 @@ static bool half_check(const struct lladd_codec_segment *s)
 }
 static uint64_t half_at(const struct lladd_codec_segment *s, uint32_t row)
 {
+    half_read++;
     return 2u * s->data[row];
 }
 static void half_decode(const struct lladd_codec_segment *s, uint32_t from, uint32_t n, void *out)
 {
+    half_decoded++;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t v = 2u * s->data[from + i];
         memcpy((unsigned char *)out + 4 * i, &v, 4);
@@ -670,6 +674,57 @@ START_TEST(own_codec)
 }
 END_TEST
 
+/* Reads the values of all rows but the one that the cursor is at. */
+static void scan_on(struct lladd_dtable_cursor *c, bool forward)
+{
+    struct lladd_dtable_value v;
+    uint32_t n = 1;
+    half_read = half_decoded = 0;
+    while ((forward ? lladd_dtable_next(c, &b.err) : lladd_dtable_prev(c, &b.err)) == 0) {
+        ok_db(&b, lladd_dtable_row(c, NULL, &v, &b.err));
+        ck_assert_uint_eq(v.bytes.len, 6);
+        n++;
+    }
+    ck_assert_uint_eq(n, m.n);
+}
+
+START_TEST(cursors_decode_groups)
+{
+    ok_db(&b, lladd_codec_add(b.db, &half, &b.err));
+    begin(LLADD_DTABLE_U32, NULL, HALF, 4096);
+    for (uint32_t i = 0; i < 5000; i++) {
+        unsigned char v[6];
+        struct lladd_dtable_key key = lladd_dtable_u32(i);
+        lladd_put32(v, 2 * (uint32_t)draw(256));
+        lladd_put16(v + 4, (uint16_t)i);
+        add(&key, lladd_dtable_value_of(v, 6));
+    }
+    struct lladd_dtable *t = end();
+    struct lladd_dtable_cursor *c;
+    struct lladd_dtable_value v;
+    struct lladd_multicolumn_page page = {.struct_size = sizeof page};
+    uint32_t groups = 0;
+    for (uint64_t i = 0; i < lladd_multicolumn_pages(t); i++) {
+        ok_db(&b, lladd_multicolumn_page_get(t, i, &page, NULL, 0, &b.err));
+        groups += (page.rows + 255) / 256;
+    }
+    ok_db(&b, lladd_dtable_cursor_open(t, LLADD_DTABLE_TOMBSTONES, &c, &b.err));
+    half_read = half_decoded = 0;
+    ok_db(&b, lladd_dtable_first(c, &b.err));
+    ok_db(&b, lladd_dtable_row(c, NULL, &v, &b.err));
+    ck_assert_uint_eq(half_read, 1); /* the row of a seek is read alone */
+    ck_assert_uint_eq(half_decoded, 0);
+    for (int forward = 1; forward >= 0; forward--) {
+        scan_on(c, forward);
+        ck_assert_uint_eq(half_read, 0);
+        ck_assert_uint_eq(half_decoded, groups);
+        ok_db(&b, lladd_dtable_last(c, &b.err));
+    }
+    lladd_dtable_cursor_close(c);
+    compare_and_close(t);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("multicolumn");
@@ -688,6 +743,7 @@ int main(void)
     tcase_add_test(tc, configurations);
     tcase_add_test(tc, codecs_alone);
     tcase_add_test(tc, own_codec);
+    tcase_add_test(tc, cursors_decode_groups);
     suite_add_tcase(s, tc);
     return fixture_run(s);
 }

@@ -131,7 +131,8 @@ static int look(struct lladd_dtable_cursor *c, uint64_t place, struct lladd_erro
 
 bool ll_dtable__value_later(const struct lladd_dtable_cursor *c)
 {
-    return !c->own && !c->base && c->t->kind->columns_at;
+    const struct lladd_dtable_class *kind = c->t->kind;
+    return !c->base && kind->columns_at && (!c->own || kind->cursor_columns);
 }
 
 /* Moves to the first place, from `place` on in this direction, that is not a hole (a place without

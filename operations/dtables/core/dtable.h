@@ -251,7 +251,7 @@ int ll_dtable__at(const struct lladd_dtable *, uint64_t place, struct lladd_dtab
                   struct lladd_dtable_key *, struct lladd_dtable_value *, struct lladd_error *);
 
 /* True if the class assembles the current row's value from columns. A caller then fetches the value
- * only if it needs it. */
+ * only if it needs it. False for a cursor that decodes the values of its base. */
 bool ll_dtable__value_later(const struct lladd_dtable_cursor *);
 
 extern const struct lladd_dtable_class ll_dtable__memory_class;

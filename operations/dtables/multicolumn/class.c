@@ -6,7 +6,8 @@
  *   choose.c        which codec a column of a page gets
  *   page.c          the bytes of a page, and their check
  *   find.c          searching in a page
- *   read.c          pages of a run: lookups, cursors, columns
+ *   read.c          pages of a run: lookups, places, columns
+ *   cursor.c        cursors, which decode groups of rows
  *   inspect.c       what a page consists of, for tools
  *   bits.c          packing numbers into bits
  *   nop.c for.c rle.c dict.c delta.c    the codecs (lladd/column_codec.h)
@@ -70,4 +71,10 @@ const struct lladd_dtable_class ll_dtable_class_multicolumn = {
     .lookup_columns = ll_multicolumn__lookup_columns,
     .copy = ll_multicolumn__copy,
     .copy_column = ll_multicolumn__copy_column,
+    .cursor_size = sizeof(struct ll_multicolumn_cursor),
+    .cursor_close = ll_multicolumn__cursor_close,
+    .cursor_seek = ll_multicolumn__cursor_seek,
+    .cursor_step = ll_multicolumn__cursor_step,
+    .cursor_row = ll_multicolumn__cursor_row,
+    .cursor_columns = ll_multicolumn__cursor_columns,
 };

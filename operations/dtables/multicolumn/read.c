@@ -172,31 +172,38 @@ static int page_of(const struct ll_multicolumn_reader *r, uint64_t place,
     return lladd_dtable_corrupt(&r->base, err, "no page has a place");
 }
 
-/* Pins the page with a place. A cursor mostly stays in the page that its pin has, or goes on to the
- * next one. */
-static int hold(const struct ll_multicolumn_reader *r, uint64_t place,
-                struct lladd_dtable_pin *pin, struct ll_page *p, uint32_t *row,
-                struct lladd_error *err)
+/* Most callers stay in the page that their pin has, or go on to the next one. */
+int ll_multicolumn__hold(const struct ll_multicolumn_reader *r, uint64_t place,
+                         struct lladd_dtable_pin *pin, uint64_t *page, struct ll_page *p,
+                         uint32_t *row, struct lladd_error *err)
 {
-    uint64_t page;
     int by;
     bool there = false;
-    if (lladd_dtable_held(pin, 0, r->in, &page)) {
-        TRY(ll_multicolumn__page(r, page, pin, p, err));
+    if (lladd_dtable_held(pin, 0, r->in, page)) {
+        TRY(ll_multicolumn__page(r, *page, pin, p, err));
         there = has(p, place, &by);
-        if (by && page + (uint64_t)by < r->n_pages) {
-            TRY(ll_multicolumn__page(r, page + (uint64_t)by, pin, p, err));
+        if (by && *page + (uint64_t)by < r->n_pages) {
+            *page += (uint64_t)by;
+            TRY(ll_multicolumn__page(r, *page, pin, p, err));
             there = has(p, place, &by);
         }
     }
     if (!there) {
-        TRY(page_of(r, place, pin, &page, err));
-        TRY(ll_multicolumn__page(r, page, pin, p, err));
+        TRY(page_of(r, place, pin, page, err));
+        TRY(ll_multicolumn__page(r, *page, pin, p, err));
     }
     if (!has(p, place, &by))
         return lladd_dtable_corrupt(&r->base, err, "a page does not have its rows");
     *row = (uint32_t)(place - ll_page_first(p));
     return 0;
+}
+
+static int hold(const struct ll_multicolumn_reader *r, uint64_t place,
+                struct lladd_dtable_pin *pin, struct ll_page *p, uint32_t *row,
+                struct lladd_error *err)
+{
+    uint64_t page;
+    return ll_multicolumn__hold(r, place, pin, &page, p, row, err);
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
@@ -250,10 +257,10 @@ static int key_at(const struct ll_multicolumn_reader *r, const struct ll_page *p
 /* ---- values ---------------------------------------------------------------------------------- */
 
 /* Assembles a packed row. */
-static int row_at(const struct ll_multicolumn_reader *r, const struct ll_page *p, uint32_t row,
-                  struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
-                  struct lladd_error *err)
+static int packed_row(const struct ll_source *s, uint32_t row, struct lladd_dtable_pin *pin,
+                      struct lladd_dtable_value *out, struct lladd_error *err)
 {
+    const struct ll_multicolumn_reader *r = s->r;
     const struct ll_layout *l = r->pages.layout;
     uint32_t n = l->n - l->n_key;
     size_t size;
@@ -265,9 +272,9 @@ static int row_at(const struct ll_multicolumn_reader *r, const struct ll_page *p
     for (uint32_t i = 0; i < n; i++) {
         uint32_t column = l->n_key + i, len;
         v[i] = (struct lladd_dtable_value){.state = LLADD_DTABLE_ABSENT};
-        if (ll_bit(ll_page__absent(&r->pages, p, column), row))
+        if (ll_bit(ll_page__absent(&r->pages, &s->p, column), row))
             continue;
-        len = ll_multicolumn__put(&l->column[column], ll_page__number(&r->pages, p, column, row),
+        len = ll_multicolumn__put(&l->column[column], ll_multicolumn__number(s, column, row),
                                   bytes);
         v[i] = lladd_dtable_value_of(bytes, len);
         bytes += len;
@@ -281,17 +288,13 @@ static int row_at(const struct ll_multicolumn_reader *r, const struct ll_page *p
     return 0;
 }
 
-static int value_at(const struct ll_multicolumn_reader *r, const struct ll_page *p, uint32_t row,
-                    struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
-                    struct lladd_error *err)
+int ll_multicolumn__value(const struct ll_source *s, uint32_t row, struct lladd_dtable_pin *pin,
+                          struct lladd_dtable_value *out, struct lladd_error *err)
 {
+    const struct ll_multicolumn_reader *r = s->r;
     const struct ll_layout *l = r->pages.layout;
-    if (ll_bit(ll_page__tombstones(&r->pages, p), row)) {
-        *out = lladd_dtable_tombstone();
-        return 0;
-    }
     if (l->rows)
-        return row_at(r, p, row, pin, out, err);
+        return packed_row(s, row, pin, out, err);
     *out = lladd_dtable_value_of("", 0);
     if (l->value_size == 0)
         return 0;
@@ -301,10 +304,22 @@ static int value_at(const struct ll_multicolumn_reader *r, const struct ll_page 
     if (l->texts)
         memset(bytes, 0, l->value_size);
     for (uint32_t i = l->n_key; i < l->n; i++)
-        (void)ll_multicolumn__put(&l->column[i], ll_page__number(&r->pages, p, i, row),
+        (void)ll_multicolumn__put(&l->column[i], ll_multicolumn__number(s, i, row),
                                   bytes + l->column[i].at); /* its length is known */
     *out = lladd_dtable_value_of(bytes, l->value_size);
     return 0;
+}
+
+static int value_at(const struct ll_multicolumn_reader *r, const struct ll_page *p, uint32_t row,
+                    struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
+                    struct lladd_error *err)
+{
+    const struct ll_source alone = {.r = r, .p = *p};
+    if (ll_bit(ll_page__tombstones(&r->pages, p), row)) {
+        *out = lladd_dtable_tombstone();
+        return 0;
+    }
+    return ll_multicolumn__value(&alone, row, pin, out, err);
 }
 
 int ll_multicolumn__at(const struct lladd_dtable *base, uint64_t place,
@@ -336,10 +351,12 @@ int ll_multicolumn__lookup(const struct lladd_dtable *base, const struct lladd_d
 
 /* ---- some columns ---------------------------------------------------------------------------- */
 
-static int columns_in(const struct ll_multicolumn_reader *r, const struct ll_page *p, uint32_t row,
-                      const struct lladd_dtable_columns *want, enum lladd_dtable_state *state,
-                      struct lladd_error *err)
+int ll_multicolumn__columns(const struct ll_source *s, uint32_t row,
+                            const struct lladd_dtable_columns *want,
+                            enum lladd_dtable_state *state, struct lladd_error *err)
 {
+    const struct ll_multicolumn_reader *r = s->r;
+    const struct ll_page *p = &s->p;
     const struct ll_layout *l = r->pages.layout;
     *state = ll_bit(ll_page__tombstones(&r->pages, p), row) ? LLADD_DTABLE_TOMBSTONE
                                                             : LLADD_DTABLE_FOUND;
@@ -353,7 +370,7 @@ static int columns_in(const struct ll_multicolumn_reader *r, const struct ll_pag
         if (!bytes)
             return no_memory(err);
         uint32_t len = ll_multicolumn__put(&l->column[column],
-                                           ll_page__number(&r->pages, p, column, row), bytes);
+                                           ll_multicolumn__number(s, column, row), bytes);
         want->values[i] = lladd_dtable_value_of(bytes, len);
     }
     return 0;
@@ -372,7 +389,8 @@ int ll_multicolumn__columns_at(const struct lladd_dtable *base, uint64_t place,
         return lladd_dtable_row_unpack(&value, want, state, err);
     }
     TRY(hold(r, place, &want->pins[want->n], &p, &row, err));
-    return columns_in(r, &p, row, want, state, err);
+    const struct ll_source alone = {.r = r, .p = p};
+    return ll_multicolumn__columns(&alone, row, want, state, err);
 }
 
 int ll_multicolumn__lookup_columns(const struct lladd_dtable *base,
@@ -390,8 +408,9 @@ int ll_multicolumn__lookup_columns(const struct lladd_dtable *base,
     TRY(search(r, key, &want->pins[want->n], &p, &row, &exact, err));
     if (!exact)
         return 0;
+    const struct ll_source alone = {.r = r, .p = p};
     if (r->pages.layout->rows || want->n == 0)
-        return columns_in(r, &p, row, want, state, err);
+        return ll_multicolumn__columns(&alone, row, want, state, err);
     return ll_multicolumn__columns_at(base, ll_page_first(&p) + row, want, state, err);
 }
 
@@ -428,21 +447,39 @@ static void put_numbers(const struct ll_multicolumn_reader *r, const struct ll_p
         FLIP(8);
 }
 
-/* Copies whole values of at most 256 rows, column by column. */
-static void copy_values(const struct ll_multicolumn_reader *r, const struct ll_page *p,
-                        uint32_t from, uint32_t n, unsigned char *out)
+#define SCATTER(width) \
+    for (uint32_t k = 0; k < n; k++, to += step) \
+    ll_stored_set(to, width, ll_number(numbers, width, k) ^ c->flip)
+
+/* Puts a column's part of n values, `step` bytes apart. */
+static void put_column(const struct ll_column *c, const unsigned char *numbers, uint32_t n,
+                       size_t step, unsigned char *to)
+{
+    if (c->text) {
+        for (uint32_t k = 0; k < n; k++, to += step) {
+            memset(to, 0, LL_TEXT_LENGTH);
+            (void)ll_multicolumn__put(c, ll_number(numbers, c->width, k), to); /* its length is
+                                                                                * known */
+        }
+    } else if (c->width == 1) {
+        SCATTER(1);
+    } else if (c->width == 2) {
+        SCATTER(2);
+    } else if (c->width == 4) {
+        SCATTER(4);
+    } else {
+        SCATTER(8);
+    }
+}
+
+void ll_multicolumn__values(const struct ll_multicolumn_reader *r, const struct ll_page *p,
+                            uint32_t from, uint32_t n, unsigned char *out)
 {
     const struct ll_layout *l = r->pages.layout;
     unsigned char numbers[LL_GROUP_BYTES];
     for (uint32_t i = l->n_key; i < l->n; i++) {
-        const struct ll_column *c = &l->column[i];
-        unsigned char *to = out + c->at;
         ll_page__numbers(&r->pages, p, i, from, n, numbers);
-        for (uint32_t k = 0; k < n; k++, to += l->value_size) {
-            if (c->text)
-                memset(to, 0, LL_TEXT_LENGTH);
-            (void)ll_multicolumn__put(c, ll_number(numbers, c->width, k), to); /* as in value_at */
-        }
+        put_column(&l->column[i], numbers, n, l->value_size, out + l->column[i].at);
     }
 }
 
@@ -469,7 +506,7 @@ int ll_multicolumn__copy(const struct lladd_dtable *base, uint64_t place, size_t
         while (row < stop) { /* a group at a time */
             uint32_t some = LL_GROUP - row % LL_GROUP;
             some = some < stop - row ? some : stop - row;
-            copy_values(r, &p, row, some, out + *got * l->value_size);
+            ll_multicolumn__values(r, &p, row, some, out + *got * l->value_size);
             *got += some;
             row += some;
         }
