@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Charts of docs/benchmarks.md: SVG, drawn by gnuplot.
 
-    bench-tpch > tpch.jsonl; bench/charts.py tpch.jsonl docs/charts
-    bench-weather > weather.jsonl; bench/charts.py weather.jsonl docs/charts
+    bench-tpch > tpch.jsonl; python3 bench/charts.py tpch.jsonl docs/charts
+    bench-weather > weather.jsonl; python3 bench/charts.py weather.jsonl docs/charts
     bench-weather 10 256 model > levels.jsonl
-    bench/charts.py levels.jsonl docs/charts docs/levels.md
+    python3 bench/charts.py levels.jsonl docs/charts docs/levels.md
 
 The first line draws figures 14, 15 and 16 of the Anvil paper, the second one the loading of weather
 tuples. The last two draw the model of the schedule of levels, and write its table into the page.
