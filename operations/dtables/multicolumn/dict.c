@@ -52,11 +52,15 @@ static size_t size_of(uint32_t numbers, uint32_t width, uint32_t rows)
 static size_t plan(const struct lladd_codec_input *in, struct lladd_codec_plan *p)
 {
     struct words *w = p->memory;
+    uint64_t last = 0;
     memset(w->bucket, 0, sizeof w->bucket);
     w->n = 0;
     p->exceptions = 0;
     for (uint32_t i = 0; i < in->rows; i++) {
         uint64_t v = ll_number(in->values, in->width, i);
+        if (i && v == last) /* often so: spares the search */
+            continue;
+        last = v;
         uint32_t b = bucket_of(w, v);
         if (w->bucket[b])
             continue;
