@@ -280,13 +280,11 @@ bool ll_verify_is_blank(const struct ll_verify *c, uint64_t page)
     return c->log_whole && page < c->blank_pages && (c->blank[page / 8] >> page % 8 & 1);
 }
 
-static int check_page_record(struct ll_verify *c, const struct ll_record *rec)
+static int take_page_record(struct ll_verify *c, struct ll_verify_history *h,
+                            const struct ll_record *rec)
 {
     char text[200];
-    struct ll_verify_history *h;
-    int rc = want_history(c, rec->page, &h);
-    if (rc || !h)
-        return rc;
+    int rc = 0;
     bool base = ll_redo_is_base(rec);
     const struct ll_verify_barrier *f = ll_verify_barrier_of(c, rec->page, rec->lsn.v);
     uint64_t before = f && f->lsn > h->last ? f->lsn : h->last;
@@ -311,6 +309,16 @@ static int check_page_record(struct ll_verify *c, const struct ll_record *rec)
     }
     h->last = rec->lsn.v;
     h->given_up = h->given_up_before = false;
+    return rc;
+}
+
+/* The pages that a record frees may be in this part, although their bitmap is in another one. */
+static int check_page_record(struct ll_verify *c, const struct ll_record *rec)
+{
+    struct ll_verify_history *h;
+    int rc = want_history(c, rec->page, &h);
+    if (!rc && h)
+        rc = take_page_record(c, h, rec);
     note_given_up(c, rec);
     return rc;
 }

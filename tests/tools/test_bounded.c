@@ -7,6 +7,7 @@
 #include "bench.h"
 
 #include <check.h>
+#include <lladd/bulk.h>
 #include <lladd/device.h>
 #include <lladd/records.h>
 #include <lladd/stats.h>
@@ -90,6 +91,60 @@ START_TEST(findings_do_not_depend_on_the_memory)
         }
     }
     bench_free(&im);
+    lladd_device_close(dev);
+}
+END_TEST
+
+enum { FREED = 40 };
+
+/* Pages change after the last checkpoint. Then they are freed and dropped from the cache, so the
+ * changes are never written. */
+static struct lladd_device *freed_pages(void)
+{
+    static const unsigned char byte = 1;
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_device *dev;
+    struct lladd_txn *txn;
+    struct lladd_db *db;
+    lladd_pageno page[FREED];
+    ck_assert_int_eq(lladd_device_memory(&dev), 0);
+    o.device = dev;
+    ck_assert_msg(lladd_open(NULL, &o, &db, &err) == 0, "%s", err.message);
+    for (unsigned step = 0; step < 3; step++) {
+        ck_assert_int_eq(lladd_begin(db, NULL, &txn, &err), 0);
+        for (unsigned i = 0; i < FREED; i++) {
+            if (step == 0) {
+                ck_assert_int_eq(lladd_page_alloc(txn, &page[i]), 0);
+                ck_assert_int_eq(lladd_bytes_format(txn, page[i]), 0);
+            } else if (step == 1) {
+                ck_assert_int_eq(lladd_bytes_set(txn, page[i], 0, &byte, 1), 0);
+            } else {
+                ck_assert_int_eq(lladd_page_free(txn, page[i]), 0);
+            }
+        }
+        ck_assert_int_eq(lladd_commit(txn), 0);
+        if (step == 0)
+            ck_assert_int_eq(lladd_checkpoint(db, &err), 0);
+    }
+    for (unsigned i = 0; i < FREED; i++)
+        ck_assert_int_eq(lladd_pages_discard(db, page[i], 1), 0);
+    ck_assert_int_eq(lladd_close(db), 0);
+    return dev;
+}
+
+/* The bitmap is in the first part of the pages; most of the freed pages are in others. */
+START_TEST(freed_pages_are_no_damage_in_any_part)
+{
+    static struct findings f;
+    struct lladd_device *dev = freed_pages();
+    struct lladd_inspect *v = look(dev, 1);
+    ck_assert_ptr_nonnull(v);
+    memset(&f, 0, sizeof f);
+    ck_assert_int_eq(bench_verify(v, &f), 0);
+    ck_assert_msg(f.n == 0, "%s", f.at[0].message);
+    lladd_inspect_close(v);
+    compare(dev, "freed pages", 0);
     lladd_device_close(dev);
 }
 END_TEST
@@ -225,6 +280,7 @@ int main(void)
     Suite *s = suite_create("bounded");
     TCase *t = tcase_create("bounded");
     tcase_add_loop_test(t, findings_do_not_depend_on_the_memory, 0, MADE_KINDS);
+    tcase_add_test(t, freed_pages_are_no_damage_in_any_part);
     tcase_add_test(t, memory_for_many_pages_is_bounded);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
