@@ -391,12 +391,13 @@ struct lladd_extension {
      *  own log. It checks that `bytes` are a page with this number and a right checksum, and that
      *  each record finds the page as the record before has left it. LLADD_NOT_FOUND: the extension
      *  cannot give the page, and the next extension is asked; if the callback fills the error
-     *  struct with a reason, the message of the fetch's error includes the reason. The fetch
-     *  returns any other error of the callback. If the log is truncated meanwhile, the callback is
-     *  called again, with a higher `since`. Called in any thread, and in several threads at a time.
-     *  The thread may hold latches of pages, so the callback may wait for files, but must not use
-     *  pages or transactions of this handle. Nullable; descriptors with a smaller `struct_size`
-     *  lack it. */
+     *  struct with a reason, the message of the fetch's error includes the reason. If the log has a
+     *  later redo barrier of the page, the library asks for the page under this barrier before the
+     *  fetch fails. The fetch returns any other error of the callback. If the log is truncated
+     *  meanwhile, the callback is called again, with a higher `since`. Called in any thread, and in
+     *  several threads at a time. The thread may hold latches of pages, so the callback may wait
+     *  for files, but must not use pages or transactions of this handle. Nullable; descriptors with
+     *  a smaller `struct_size` lack it. */
     int (*base_of)(void *ctx, struct lladd_db *, void *state, lladd_pageno, lladd_lsn since,
                    lladd_lsn writer, void *bytes, struct lladd_error *);
 };

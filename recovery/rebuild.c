@@ -124,18 +124,40 @@ static int apply_from(struct ll_core *core, struct ll_log_cursor *cursor, struct
     return baseless ? err->code : 0;
 }
 
-/* The log must have all changes of the page from `since` on. */
+/* Finds the first redo barrier of the page above `above`. LLADD_NOT_FOUND: there is none. */
+static int next_barrier(const struct ll_fetch *f, struct ll_log_cursor *cursor, lladd_lsn since,
+                        lladd_lsn above, lladd_lsn *barrier, lladd_lsn *writer)
+{
+    struct lladd_error why = LLADD_ERROR_INIT;
+    struct ll_record rec;
+    uint64_t first, n;
+    int rc;
+    for (; (rc = ll_log_cursor_walk(cursor, since, &rec, &why)) == 0; since.v = 0)
+        if (rec.lsn.v > above.v && ll_redo_barrier_decode(&rec, &first, &n) &&
+            f->page.v >= first && f->page.v - first < n) {
+            *barrier = rec.lsn;
+            *writer = rec.txn;
+            return 0;
+        }
+    return rc == LLADD_NO_MEMORY ? rc : LLADD_NOT_FOUND;
+}
+
+/* The log must have all changes of the page from `since` on. If no extension has the page as it was
+ * there, a bulk write under a later barrier may have replaced it. */
 static int rebuild_since(struct ll_core *core, struct ll_log_cursor *cursor, struct ll_fetch *f,
                          lladd_lsn since, struct lladd_error *err)
 {
-    lladd_lsn barrier, writer = {0};
+    lladd_lsn barrier, above, writer = {0};
     int rc;
     do {
+        above = writer.v ? since : (lladd_lsn){0};
         barrier.v = 0;
         rc = ask(core, f, since, writer, err);
         f->dirty_since = ll_page_lsn(f->bytes);
         if (!rc)
             rc = apply_from(core, cursor, f, since, false, &barrier, &writer, err);
+        else if (rc == LLADD_NOT_FOUND)
+            rc = next_barrier(f, cursor, since, above, &barrier, &writer);
         since = barrier;
     } while (!rc && barrier.v);
     return rc;

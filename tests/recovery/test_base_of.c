@@ -23,6 +23,7 @@ static lladd_pageno page, scratch;
 static struct {
     unsigned char bytes[PAGE], bulk[PAGE];
     uint64_t number, barrier, writer;
+    bool only_bulk; /* there is no `bytes` */
     int rc; /* if not 0, base_of returns this code instead of a page */
     unsigned asked;
     uint64_t since; /* `since` of the last call */
@@ -46,6 +47,8 @@ static int base_of(void *ctx, struct lladd_db *db, void *state, lladd_pageno num
     if (copy.rc)
         return lladd_error_set(err, copy.rc, "the archive cannot be reached");
     ck_assert_uint_eq(writer.v, copy.barrier && since.v == copy.barrier ? copy.writer : 0);
+    if (copy.only_bulk && !writer.v)
+        return lladd_error_set(err, LLADD_NOT_FOUND, "there is no copy");
     bool later = (copy.asked > 1 && copy.meanwhile) || (copy.last && since.v > copy.last);
     const unsigned char *has = later ? copy.later : copy.bytes;
     memcpy(bytes, writer.v ? copy.bulk : has, PAGE);
@@ -424,6 +427,33 @@ START_TEST(a_page_that_was_written_in_bulk_comes_from_an_extension)
 }
 END_TEST
 
+/* The extension does not have the page as it was where the log begins. The barrier in the log says
+ * that this does not matter. */
+START_TEST(a_page_that_only_a_bulk_write_gives)
+{
+    begin_case(_i, true);
+    ok_db(&r, lladd_pages_extend(r.db, BULK + 1, &r.err));
+    page = lladd_page_of(BULK);
+    struct lladd_txn *txn = fixture_begin(&r);
+    write_in_bulk(txn, 7);
+    done(lladd_commit(txn));
+    copy.number = BULK;
+    copy.only_bulk = true;
+    fixture_close(&r);
+    damage(page);
+    fixture_open(&r);
+    fixture_expect(&r, cell_of(page, 1), 7);
+    ck_assert_uint_eq(copy.asked, 2);
+    ck_assert_uint_eq(copy.since, copy.barrier);
+    fixture_close(&r);
+    damage(page);
+    copy.barrier = 0; /* nor does it have the bulk write */
+    copy.rc = LLADD_NOT_FOUND;
+    expect_refusal("nothing", "cannot be reached");
+    fixture_free(&r);
+}
+END_TEST
+
 /* Between two bulk writes of one transaction, the page is damaged, comes from the extension, and is
  * written back with an image. The second write needs a barrier after that image. Otherwise redo
  * would replace what the second write has written by the image. */
@@ -507,6 +537,7 @@ int main(void)
     tcase_add_loop_test(t, without_an_extension_such_a_page_is_refused, 0, CASES);
     tcase_add_loop_test(t, a_free_page_is_not_asked_for, 0, CASES);
     tcase_add_loop_test(t, a_page_that_was_written_in_bulk_comes_from_an_extension, 0, CASES);
+    tcase_add_loop_test(t, a_page_that_only_a_bulk_write_gives, 0, CASES);
     tcase_add_loop_test(t, a_page_from_an_extension_is_written_in_bulk_again, 0, CASES);
     tcase_add_loop_test(t, the_log_is_truncated_while_an_extension_is_asked, 0, CASES);
     suite_add_tcase(s, t);
