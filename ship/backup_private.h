@@ -68,10 +68,10 @@ void ll_ship_backup_take_back(struct ll_ship_backup *);
 
 /* Reads n pages. A page beyond the end of the file was never written, and reads as zeros. */
 int ll_ship_read_pages(struct ll_ship_backup *, uint64_t first, uint64_t n, unsigned char *out);
-/* Reads again a page that had a wrong checksum; but if no database is open, the page is only
- * appended to `damaged`. If the checksum stays wrong and the page is in use, copy_damage.c finds
- * out why. A page with a wrong checksum after its repair is appended to
- * `damaged`, unless it was freed and so belongs to no structure. */
+/* Reads a page again that had a wrong checksum, unless it is raw or free; but if no database is
+ * open, the page is only appended to `damaged`. If the checksum stays wrong, copy_damage.c finds
+ * out why. A page with a wrong checksum after its repair is appended to `damaged`, unless it was
+ * freed and so belongs to no structure. */
 int ll_ship_look_closer(struct ll_ship_backup *, uint64_t number, unsigned char *page);
 /* Copies pages [first, first+n). */
 int ll_ship_copy_pages(struct ll_ship_backup *, uint64_t first, uint64_t n);

@@ -2,9 +2,9 @@
 /* Copies pages of an open database into frames.
  *
  * The page file is read past the cache, while pages are written to it. A read of a page that is
- * being written may return a torn page, with a wrong checksum; then the page is read again. If the
- * checksum stays wrong and the page is raw or free, its bytes are taken as they are. Any other page
- * may be damaged; copy_damage.c finds out whether it is, and repairs it. */
+ * being written may return a torn page, with a wrong checksum; then the page is read again, unless
+ * it is raw or free: the bytes of such a page are taken as they are. If the checksum stays wrong,
+ * the page may be damaged; copy_damage.c finds out whether it is, and repairs it. */
 #include "ship/backup_private.h"
 
 #include <errno.h>
@@ -74,19 +74,39 @@ static int read_again(struct ll_ship_backup *b, uint64_t number, unsigned char *
     return rc;
 }
 
+/* *out: LLADD_USE_SYSTEM if the allocation bitmap is damaged. */
+static int use_of(struct ll_ship_backup *b, uint64_t number, enum lladd_page_use *out)
+{
+    int rc = lladd_page_use_get(b->db, lladd_page_of(number), out, b->err);
+    if (lladd_code_root(rc) != LLADD_ROOT_DATA)
+        return rc;
+    *out = LLADD_USE_SYSTEM;
+    return 0;
+}
+
+/* The bytes of such a page count as they are, even if another page was in its place when they were
+ * read: that page was freed before E, and a bulk write of this one is copied again. */
+static bool is_taken_as_it_is(enum lladd_page_use use)
+{
+    return use == LLADD_USE_RAW || use == LLADD_USE_NONE;
+}
+
+/* The use of the page is found out first, because a raw page has a wrong checksum each time that it
+ * is read. */
 int ll_ship_look_closer(struct ll_ship_backup *b, uint64_t number, unsigned char *page)
 {
     enum lladd_page_use use = LLADD_USE_NONE;
     bool ok = false;
     if (!b->db) /* outside.c copies the page again, and finds out whether it is damaged */
         return ll_ship_append(&b->damaged, &number, sizeof number, b->err);
-    int rc = read_again(b, number, page, &ok);
+    int rc = use_of(b, number, &use);
+    if (rc || is_taken_as_it_is(use))
+        return rc;
+    rc = read_again(b, number, page, &ok);
     if (rc || ok)
         return rc;
-    rc = lladd_page_use_get(b->db, lladd_page_of(number), &use, b->err);
-    if (lladd_code_root(rc) == LLADD_ROOT_DATA) /* the allocation bitmap is damaged */
-        use = LLADD_USE_SYSTEM;
-    else if (rc || use == LLADD_USE_RAW || use == LLADD_USE_NONE)
+    rc = use_of(b, number, &use);
+    if (rc || is_taken_as_it_is(use))
         return rc;
     if (!b->repairing)
         return ll_ship_suspect(b, number);

@@ -633,6 +633,29 @@ START_TEST(a_page_that_is_not_formatted_yet_is_no_damage)
 }
 END_TEST
 
+/* A raw page has no checksum, and must not be taken for one that is just being written. */
+START_TEST(raw_pages_are_read_once)
+{
+    enum { RAW = 64 };
+    static unsigned char bytes[RAW * 4096];
+    struct fault_device *fd = fault_device_new(disk);
+    lladd_pageno first;
+    shop_open(&shop, fault_device_dev(fd), LLADD_OPT_NO_THREADS);
+    memset(bytes, 0x5a, sizeof bytes);
+    struct lladd_txn *txn = begin();
+    TXN(lladd_extent_alloc(txn, RAW, LLADD_EXTENT_RAW, &first));
+    TXN(lladd_bulk_write(txn, first, RAW, NULL, bytes));
+    TXN(lladd_bulk_sync(txn));
+    OK(lladd_commit(txn));
+    fault_device_only(fd, "pages");
+    fault_device_reset_calls(fd);
+    ck_assert_uint_eq(backed_up().damaged_pages, 0);
+    ck_assert_uint_lt(fault_device_calls(fd, FAULT_PREAD), RAW);
+    shop_kill(&shop);
+    fault_device_free(fd);
+}
+END_TEST
+
 START_TEST(wrong_calls_are_refused)
 {
     struct lladd_backup_options o = LLADD_BACKUP_OPTIONS_INIT;
@@ -727,6 +750,7 @@ int main(void)
     tcase_add_test(tc, a_damaged_page_that_cannot_be_repaired_is_counted);
     tcase_add_test(tc, an_extent_that_is_not_written_yet_is_no_damage);
     tcase_add_test(tc, a_page_that_is_not_formatted_yet_is_no_damage);
+    tcase_add_test(tc, raw_pages_are_read_once);
     tcase_add_test(tc, wrong_calls_are_refused);
     tcase_add_test(tc, the_newest_backup_is_restored_unless_another_is_named);
     tcase_add_test(threads, backups_under_writers);
