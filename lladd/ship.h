@@ -182,8 +182,9 @@ struct lladd_backup_options {
     const struct lladd_environment *world;   /**< NULL: clock and random bytes of the system */
     uint32_t threads; /**< threads that read, check and compress pages; the calling thread is one of
                            them. Default 1, at most 256. Each needs 67 MiB of memory */
-    lladd_finding_fn *finding; /**< is told each lost write (lladd_scrub); nullable. If it does not
-                                    return 0, the call stops and returns that value */
+    lladd_finding_fn *finding; /**< is told each lost write (lladd_scrub), and each damaged page
+                                    that was not repaired, with the reason; nullable. If it does
+                                    not return 0, the call stops and returns that value */
     void *finding_ctx;
 };
 #define LLADD_BACKUP_OPTIONS_INIT_SIZE sizeof(struct lladd_backup_options)
@@ -217,9 +218,11 @@ struct lladd_backup_info {
  *  mutex that a callback of a commit may take. Until the end of the call the log is kept
  *  (lladd_log_keep). Takes 14 bytes of memory for each page, and 16 more if the store has a
  *  backup. A damaged page is repaired in the database, from the cache or from the log (BUF-2). A
- *  page that cannot be repaired is copied as it is, and counted. Every backup is a scrub: the pages
- *  are compared with the newest backup and the archive in the store, and lost writes are repaired
- *  and reported as by lladd_scrub. If an object of these is damaged, the pages are not compared.
+ *  page that cannot be repaired is copied as it is, counted and reported. The reason may be that
+ *  the store of an archive fails (lladd_ship_register); the next backup tries again. Every backup
+ *  is a scrub: the pages are compared with the newest backup and the archive in the store, and lost
+ *  writes are repaired and reported as by lladd_scrub. If an object of these is damaged, the pages
+ *  are not compared.
  *  `options` and `info` may be NULL. LLADD_OTHER_DATABASE: the store has backups of another
  *  database. LLADD_BAD_STATE: files/ has files of an extension, which a backup would lack.
  *  LLADD_DIVERGED: another copy of the database archives into the store. LLADD_BUSY: pages that
@@ -248,8 +251,8 @@ struct lladd_outside_options {
  *
  *  Takes 14 bytes of memory for each page, and 16 more if the store has a backup. Lost writes are
  *  looked for as in lladd_backup. Nothing is repaired: a page in use that stays unreadable, and
- *  that redo does not make, is copied as it is, and counted. The operations of the application are
- *  not needed. `options` and `info` may be NULL. LLADD_BAD_STATE: the other process
+ *  that redo does not make, is copied as it is, counted and reported. The operations of the
+ *  application are not needed. `options` and `info` may be NULL. LLADD_BAD_STATE: the other process
  *  does not archive the database into this store, it has ended, or no process has the database
  *  open; or files/ has files of an extension. LLADD_TIMEOUT: see wait_ns. LLADD_OUT_OF_RANGE: the
  *  archive lacks log, or pages written in bulk, that the backup needs. LLADD_DIVERGED: another copy

@@ -185,10 +185,16 @@ static void join(struct ll_ship_buf *ranges)
     ranges->len = kept * sizeof *r;
 }
 
-static int copy_repaired(struct ll_ship_backup *b, void *unused, uint64_t page)
+static int copy_repaired(struct ll_ship_backup *b, void *unused, uint64_t page, const char *why)
 {
     (void)unused;
-    return ll_ship_copy_pages(b, page, 1);
+    int rc = ll_ship_copy_pages(b, page, 1);
+    const struct ll_ship_buf *d = &b->damaged;
+    uint64_t last = d->len ? ((const uint64_t *)(const void *)(d->data + d->len))[-1] : 0;
+    if (rc || !d->len || last != page)
+        return rc;
+    rc = ll_ship_tell_damaged(b, page, why, b->opt.finding, b->opt.finding_ctx);
+    return rc ? lladd_error_set(b->err, rc, "the function for findings has stopped the backup") : 0;
 }
 
 static int copy_again(struct ll_ship_backup *b)

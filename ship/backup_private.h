@@ -86,9 +86,13 @@ typedef int ll_ship_whole_fn(void *ctx, uint64_t page, const unsigned char *byte
 int ll_ship_recheck(struct ll_ship_backup *, uint64_t durable, ll_ship_whole_fn *, void *ctx);
 /* Finds the damaged pages among the suspects, by the log from m.info.from on, and repairs them.
  * Then calls fn for each damaged page. fn reads the page again, because the repair may have
- * failed. */
-typedef int ll_ship_repaired_fn(struct ll_ship_backup *, void *ctx, uint64_t page);
+ * failed. `why`: nothing gives the page, for this reason; "": the page was written again. */
+typedef int ll_ship_repaired_fn(struct ll_ship_backup *, void *ctx, uint64_t page, const char *why);
 int ll_ship_repair_pages(struct ll_ship_backup *, ll_ship_repaired_fn *, void *ctx);
+/* Reports that the page is damaged to a function for findings, which is nullable. Returns what the
+ * function returns. */
+int ll_ship_tell_damaged(const struct ll_ship_backup *, uint64_t page, const char *why,
+                         lladd_finding_fn *, void *ctx);
 /* Appends a frame with up to LL_SHIP_FRAME pages. */
 int ll_ship_add_frame(struct ll_ship_backup *, uint64_t first, uint32_t n,
                       const unsigned char *pages);

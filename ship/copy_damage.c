@@ -17,10 +17,12 @@
 
 #include <lladd/bulk.h>
 #include <lladd/bytes.h>
+#include <lladd/inspect.h>
 #include <lladd/lladd.h>
 #include <lladd/log_read.h>
 #include <lladd/pages.h>
 #include <lladd/stats.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* A page in use that was read with a wrong checksum. */
@@ -194,28 +196,45 @@ static bool is_damaged(const struct suspect *s)
 }
 
 /* Has the page written again, from the cache, the log or an archive. A backup then reads the page
- * from the file, and raises E above the page LSN as for any page. */
-static int repair(struct ll_ship_backup *b, uint64_t page)
+ * from the file, and raises E above the page LSN as for any page. If nothing gives the page, *why
+ * says why, and the backup goes on: perhaps no backup would ever get the page. */
+static int repair(struct ll_ship_backup *b, uint64_t page, struct lladd_error *why)
 {
-    struct lladd_error why = LLADD_ERROR_INIT;
-    int rc = lladd_page_rewrite(b->db, lladd_page_of(page), &why);
+    *why = (struct lladd_error)LLADD_ERROR_INIT;
+    int rc = lladd_page_rewrite(b->db, lladd_page_of(page), why);
     if (!rc || lladd_code_root(rc) == LLADD_ROOT_DATA)
         return 0;
     if (b->err)
-        *b->err = why;
+        *b->err = *why;
     return rc;
 }
 
 int ll_ship_repair_pages(struct ll_ship_backup *b, ll_ship_repaired_fn *fn, void *ctx)
 {
+    struct lladd_error why;
     size_t n;
     const struct suspect *s = suspects(b, &n);
     int rc = n ? find_owners(b) : 0;
     b->repairing = true;
     for (size_t i = 0; i < n && !rc; i++)
-        if (is_damaged(&s[i]) && (rc = repair(b, s[i].page)) == 0)
-            rc = fn(b, ctx, s[i].page);
+        if (is_damaged(&s[i]) && (rc = repair(b, s[i].page, &why)) == 0)
+            rc = fn(b, ctx, s[i].page, why.message);
     b->repairing = false;
     b->suspects.len = 0;
     return rc;
+}
+
+int ll_ship_tell_damaged(const struct ll_ship_backup *b, uint64_t page, const char *why,
+                         lladd_finding_fn *fn, void *ctx)
+{
+    char text[320];
+    struct lladd_finding f = {.kind = LLADD_FINDING_DAMAGE,
+                              .code = LLADD_CORRUPT_PAGE,
+                              .file = "pages",
+                              .offset = page * b->m.info.page_size,
+                              .page = lladd_page_of(page),
+                              .message = text};
+    (void)snprintf(text, sizeof text, "the page is damaged, and was not repaired%s%s",
+                   *why ? ": " : "", why);
+    return fn ? fn(ctx, &f) : 0;
 }

@@ -260,7 +260,7 @@ static int find_fates(struct judging *j)
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-static int report(struct judging *j, const struct fate *f)
+static int report_lost(struct judging *j, const struct fate *f)
 {
     struct ll_ship_backup *b = &j->o->b;
     char text[200];
@@ -279,7 +279,15 @@ static int report(struct judging *j, const struct fate *f)
                        "a write was lost: the page has LSN %llu, and was written with LSN %llu",
                        (unsigned long long)lladd_get64(ll_ship_outside_entry(j->o, f->page)),
                        (unsigned long long)f->must.lsn);
-    int rc = b->opt.finding ? b->opt.finding(b->opt.finding_ctx, &finding) : 0;
+    return b->opt.finding ? b->opt.finding(b->opt.finding_ctx, &finding) : 0;
+}
+
+static int report(struct judging *j, const struct fate *f)
+{
+    const struct ll_ship_backup *b = &j->o->b;
+    int rc = f->must.lsn ? report_lost(j, f)
+                         : ll_ship_tell_damaged(b, f->page, "a backup from outside repairs nothing",
+                                                b->opt.finding, b->opt.finding_ctx);
     return rc ? lladd_error_set(j->err, rc, "the function for findings has stopped the backup") : 0;
 }
 
@@ -295,7 +303,7 @@ static int conclude(struct judging *j)
         if (!at[i].used || at[i].blank || at[i].made || at[i].writer || (lost && at[i].later))
             continue;
         rc = ll_ship_append(&b->damaged, &at[i].page, sizeof at[i].page, j->err);
-        if (!rc && lost)
+        if (!rc)
             rc = report(j, &at[i]);
     }
     return rc;

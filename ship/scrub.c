@@ -51,6 +51,11 @@ struct scrub {
     struct lladd_error *err;
 };
 
+static int fail_stopped(struct scrub *s, int rc)
+{
+    return lladd_error_set(s->err, rc, "the function for findings has stopped the scrub");
+}
+
 static int tell(struct scrub *s, enum lladd_finding_kind kind, uint64_t page, uint64_t lsn,
                 const char *message)
 {
@@ -62,7 +67,7 @@ static int tell(struct scrub *s, enum lladd_finding_kind kind, uint64_t page, ui
                               .page = lladd_page_of(page),
                               .message = message};
     int rc = s->opt.finding ? s->opt.finding(s->opt.finding_ctx, &f) : 0;
-    return rc ? lladd_error_set(s->err, rc, "the function for findings has stopped the scrub") : 0;
+    return rc ? fail_stopped(s, rc) : 0;
 }
 
 /* ---- every page ----------------------------------------------------------------------------- */
@@ -106,7 +111,7 @@ static int look_at_page(struct scrub *s, uint64_t number, unsigned char *page)
     return rc ? rc : compare(s, number, page);
 }
 
-static int see_repaired(struct ll_ship_backup *b, void *ctx, uint64_t number)
+static int see_repaired(struct ll_ship_backup *b, void *ctx, uint64_t number, const char *why)
 {
     struct scrub *s = ctx;
     unsigned char *page = b->chunk;
@@ -119,8 +124,9 @@ static int see_repaired(struct ll_ship_backup *b, void *ctx, uint64_t number)
         rc = tell(s, LLADD_FINDING_REPAIR, number, 0, "the page was damaged, and was repaired");
     } else if (!rc && b->damaged.len > damaged) {
         s->info.damaged++;
-        rc = tell(s, LLADD_FINDING_DAMAGE, number, 0,
-                  "the page is damaged, and cannot be repaired");
+        rc = ll_ship_tell_damaged(b, number, why, s->opt.finding, s->opt.finding_ctx);
+        if (rc)
+            rc = fail_stopped(s, rc);
     }
     return rc ? rc : compare(s, number, page);
 }

@@ -10,23 +10,27 @@
 #include <lladd/bytes.h>
 #include <lladd/pages.h>
 #include <lladd/records.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct found {
     unsigned repair, damage;
     uint64_t page; /* of the last finding */
+    char message[300];
     int stop;
 };
 
 static struct found found;
 static struct beside beside;
+static struct lladd_store *target; /* of backups */
 
 static void set_up(void)
 {
     setup();
     found.stop = 0; /* without fork, a test begins with what the test before it has left */
     beside_init(&beside, disk);
+    target = &store.base;
 }
 
 static int see(void *ctx, const struct lladd_finding *f)
@@ -35,6 +39,7 @@ static int see(void *ctx, const struct lladd_finding *f)
     seen->repair += f->kind == LLADD_FINDING_REPAIR;
     seen->damage += f->kind == LLADD_FINDING_DAMAGE;
     seen->page = f->page.v;
+    (void)snprintf(seen->message, sizeof seen->message, "%s", f->message);
     return seen->stop;
 }
 
@@ -63,8 +68,8 @@ static int try_backup(bool outside, struct lladd_backup_info *info)
     b.progress = archive_goes_on;
     o.backup = &b;
     *info = (struct lladd_backup_info){.struct_size = sizeof *info};
-    return outside ? lladd_backup_outside(&beside.base, &store.base, &o, info, &err)
-                   : lladd_backup(shop.db, &store.base, &b, info, &err);
+    return outside ? lladd_backup_outside(&beside.base, target, &o, info, &err)
+                   : lladd_backup(shop.db, target, &b, info, &err);
 }
 
 static struct lladd_backup_info backup(bool outside)
@@ -270,6 +275,38 @@ START_TEST(a_damaged_older_backup_prevents_only_the_comparison)
 }
 END_TEST
 
+/* The archive has the page, and cannot be asked: the finding says so. A backup from outside does
+ * not ask. */
+START_TEST(a_damaged_page_that_the_archive_does_not_give)
+{
+    struct memory_store other;
+    struct lladd_backup_info info;
+    unsigned char bytes[PAGE];
+    open_with_pages();
+    memory_store_copy(&other, &store);
+    memset(bytes, 0x5a, sizeof bytes);
+    ck_assert_int_eq(lladd_pages_discard(shop.db, lladd_page_of(bulk_page), 1), 0);
+    write_page(disk, bulk_page, bytes);
+    target = _i ? &store.base : &other.base;
+    store.fail_at = _i ? 0 : 1;
+    store.fail_on = true;
+    OK(try_backup(_i, &info));
+    store.fail_at = 0;
+    ck_assert_uint_eq(info.damaged_pages, 1);
+    ck_assert_uint_eq(info.lost_pages, 0);
+    ck_assert_uint_eq(found.damage, 1);
+    ck_assert_uint_eq(found.repair, 0);
+    ck_assert_uint_eq(found.page, bulk_page);
+    const char *reason = _i ? "repairs nothing" : "archive: the store was told";
+    ck_assert_msg(strstr(found.message, reason) != NULL, "%s", found.message);
+    OK(try_backup(false, &info));
+    ck_assert_uint_eq(info.damaged_pages, 0);
+    ck_assert_uint_eq(found.damage, 0);
+    close_shop(false);
+    memory_store_free(&other);
+}
+END_TEST
+
 static void drop_backup(const char *name)
 {
     char prefix[80] = "base/";
@@ -329,6 +366,7 @@ int main(void)
     tcase_add_loop_test(tc, a_finding_can_stop_a_backup, 0, 2);
     tcase_add_loop_test(tc, a_raw_page_is_compared_by_its_bytes, 0, 2);
     tcase_add_loop_test(tc, a_damaged_older_backup_prevents_only_the_comparison, 0, 2);
+    tcase_add_loop_test(tc, a_damaged_page_that_the_archive_does_not_give, 0, 2);
     tcase_add_loop_test(tc, the_store_fails_at_each_call_of_a_comparison, 0, 4);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
