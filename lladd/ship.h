@@ -160,6 +160,12 @@ struct lladd_store_options {
  *  too old. */
 LLADD_API int lladd_store_open(const char *url, const struct lladd_store_options *options,
                                struct lladd_store **out, struct lladd_error *);
+/** Puts a filter over a store of the program's own, as lladd_store_open does with options.filter.
+ *  Then `inside` belongs to *out, which closes it; after an error it is still the caller's.
+ *  `allocator` may be NULL. LLADD_BAD_ARGUMENT: the filter has no name, or lacks a function. */
+LLADD_API int lladd_store_over(struct lladd_store *inside, const struct lladd_store_filter *,
+                               const struct lladd_allocator *allocator, struct lladd_store **out,
+                               struct lladd_error *);
 /** Closes the store; NULL does nothing. */
 LLADD_API void lladd_store_close(struct lladd_store *);
 

@@ -39,14 +39,23 @@ int lladd_store_open(const char *url, const struct lladd_store_options *options,
         memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
     int rc = open_inside(url, options, out ? &inside : NULL, err);
     if (!rc && o.filter) {
-        struct ll_ship_mem mem = {o.allocator};
-        rc = ll_ship_filter_open(inside, o.filter, mem, out, err);
+        rc = lladd_store_over(inside, o.filter, o.allocator, out, err);
         if (rc)
             lladd_store_close(inside);
     } else if (!rc) {
         *out = inside;
     }
     return rc;
+}
+
+int lladd_store_over(struct lladd_store *inside, const struct lladd_store_filter *filter,
+                     const struct lladd_allocator *allocator, struct lladd_store **out,
+                     struct lladd_error *err)
+{
+    struct ll_ship_mem mem = {allocator};
+    return inside && filter && out
+               ? ll_ship_filter_open(inside, filter, mem, out, err)
+               : lladd_error_set(err, LLADD_BAD_ARGUMENT, "the store or the filter is NULL");
 }
 
 void lladd_store_close(struct lladd_store *s)

@@ -166,7 +166,7 @@ struct lladd_store *test_filter_over(struct lladd_store *inside, struct test_fil
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_store *store = NULL;
-    int rc = ll_ship_filter_open(inside, &f->filter, (struct ll_ship_mem){NULL}, &store, &err);
+    int rc = lladd_store_over(inside, &f->filter, NULL, &store, &err);
     ck_assert_msg(rc == 0, "%s", err.message);
     return store;
 }

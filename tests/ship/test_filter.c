@@ -637,6 +637,9 @@ START_TEST(wrong_filters_are_refused)
         ck_assert_int_eq(lladd_store_open(url, &o, &used, &err), LLADD_BAD_ARGUMENT);
         filter.filter = had;
     }
+    ck_assert_int_eq(lladd_store_over(NULL, &filter.filter, NULL, &used, &err),
+                     LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_store_over(&store.base, NULL, NULL, &used, &err), LLADD_BAD_ARGUMENT);
     filter.filter.out = make_too_much;
     OK(lladd_store_open(url, &o, &used, &err));
     ck_assert_int_eq(used->ops->put(used, "archive", &piece, 1, &err), LLADD_STORE_FAILED);
