@@ -30,6 +30,7 @@ extern "C" {
 /** A running exploration; the argument of a workload. */
 struct lladd_sim;
 struct lladd_store;
+struct lladd_store_filter;
 struct lladd_archive;
 struct lladd_environment;
 
@@ -141,6 +142,9 @@ struct lladd_sim_subject {
     /** If true, the simulator opens each database with an archive (lladd_ship_register) in the
      *  store lladd_sim_store(). The subject calls lladd_archive_step(lladd_sim_archive()). */
     bool archives;
+    /** The contents of all objects in the store lladd_sim_store() pass through this filter
+     *  (lladd/ship.h), which must be deterministic. Nullable */
+    const struct lladd_store_filter *filter;
 };
 
 /* ---- what a workload calls --------------------------------------------------------------- */

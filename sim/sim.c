@@ -203,6 +203,7 @@ void ll_sim_free(struct lladd_sim *sim)
 {
     lladd_options_release(&sim->options);
     lladd_archive_free(sim->store.archive);
+    ll_sim_store_free(sim);
     for (unsigned i = 0; i < sizeof sim->level / sizeof *sim->level; i++) {
         ll_sim_arena_free(&sim->level[i].runs);
         ll_sim_arena_free(&sim->level[i].worlds);

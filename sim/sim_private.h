@@ -637,10 +637,17 @@ enum ll_sim_sync_effect {
 struct ll_sim_faults;   /* errors.c */
 struct ll_sim_crossing; /* interleave.c */
 
-/* The store of a simulation, and the archive of its databases (store.c). */
-struct ll_sim_store {
+/* The objects as they are on the simulated disk (store.c). */
+struct ll_sim_objects {
     struct lladd_store face; /* must be first */
     struct lladd_sim *sim;
+};
+
+/* The store of a simulation, and the archive of its databases (store.c). */
+struct ll_sim_store {
+    struct lladd_store face; /* must be first. Only used if the subject has a filter */
+    struct ll_sim_objects objects;
+    struct lladd_store *filtered; /* a filter over `objects`; NULL: none was needed on this disk */
     struct lladd_device *disk; /* of the database that is open, or was opened last */
     bool away;                 /* each call fails */
     bool full;                 /* each put fails */
@@ -750,6 +757,7 @@ int ll_sim_report_of(const struct lladd_sim_subject *, const struct lladd_sim_bo
  * after the options. */
 int ll_sim_store_begin(struct lladd_sim *, struct lladd_options *, struct lladd_archive **out,
                        struct lladd_error *);
+void ll_sim_store_free(struct lladd_sim *);
 /* From now on, the store is on this disk. */
 void ll_sim_store_place(struct lladd_sim *, struct lladd_device *);
 

@@ -27,7 +27,7 @@ enum { PATH = 200 };
 
 static struct lladd_sim *sim_of(struct lladd_store *store)
 {
-    return ((struct ll_sim_store *)store)->sim;
+    return ((struct ll_sim_objects *)store)->sim;
 }
 
 static struct lladd_device *disk_of(struct lladd_store *store)
@@ -233,6 +233,68 @@ static const struct lladd_store_ops ops = {
     .close = store_close,
 };
 
+/* ---- a filter ---------------------------------------------------------------------------- */
+
+/* A handle with a filter remembers parts of objects. So each disk gets a handle of its own. */
+static int filtered(struct lladd_store *store, struct lladd_store **out, struct lladd_error *err)
+{
+    struct ll_sim_store *s = (struct ll_sim_store *)store;
+    int rc = s->filtered ? 0
+                         : lladd_store_over(&s->objects.face, s->objects.sim->subject.filter, NULL,
+                                            &s->filtered, err);
+    *out = s->filtered;
+    return rc;
+}
+
+static int filtered_put(struct lladd_store *store, const char *name,
+                        const struct lladd_iovec *pieces, int n, struct lladd_error *err)
+{
+    struct lladd_store *to;
+    TRY(filtered(store, &to, err));
+    return to->ops->put(to, name, pieces, n, err);
+}
+
+static int filtered_get(struct lladd_store *store, const char *name, uint64_t offset, void *bytes,
+                        size_t len, struct lladd_error *err)
+{
+    struct lladd_store *to;
+    TRY(filtered(store, &to, err));
+    return to->ops->get(to, name, offset, bytes, len, err);
+}
+
+static int filtered_list(struct lladd_store *store, const char *prefix, lladd_store_list_fn *fn,
+                         void *ctx, struct lladd_error *err)
+{
+    struct lladd_store *to;
+    TRY(filtered(store, &to, err));
+    return to->ops->list(to, prefix, fn, ctx, err);
+}
+
+static int filtered_remove(struct lladd_store *store, const char *name, struct lladd_error *err)
+{
+    struct lladd_store *to;
+    TRY(filtered(store, &to, err));
+    return to->ops->remove(to, name, err);
+}
+
+static int filtered_size(struct lladd_store *store, const char *name, uint64_t *out,
+                         struct lladd_error *err)
+{
+    struct lladd_store *to;
+    TRY(filtered(store, &to, err));
+    return to->ops->size(to, name, out, err);
+}
+
+static const struct lladd_store_ops filtered_ops = {
+    .struct_size = sizeof filtered_ops,
+    .put = filtered_put,
+    .get = filtered_get,
+    .list = filtered_list,
+    .remove = filtered_remove,
+    .close = store_close,
+    .size = filtered_size,
+};
+
 /* ---- a simulation ------------------------------------------------------------------------ */
 
 static uint64_t world_now(void *ctx)
@@ -258,22 +320,34 @@ static int world_random(void *ctx, void *buf, size_t len)
     return sim->world.random(sim->world.ctx, buf, len);
 }
 
+static struct lladd_store *store_of(struct lladd_sim *sim)
+{
+    return sim->subject.filter ? &sim->store.face : &sim->store.objects.face;
+}
+
 int ll_sim_store_begin(struct lladd_sim *sim, struct lladd_options *options,
                        struct lladd_archive **out, struct lladd_error *err)
 {
     struct lladd_archive_options o = LLADD_ARCHIVE_OPTIONS_INIT;
-    sim->store.face.ops = &ops;
-    sim->store.sim = sim;
+    sim->store.face.ops = &filtered_ops;
+    sim->store.objects = (struct ll_sim_objects){{&ops}, sim};
     sim->store.world = (struct lladd_environment){sim, world_now, world_wall, world_random, NULL};
     o.world = &sim->store.world;
     *out = NULL;
     return sim->subject.archives
-               ? lladd_ship_register(options, &sim->store.face, &o, out, err)
+               ? lladd_ship_register(options, store_of(sim), &o, out, err)
                : 0;
+}
+
+void ll_sim_store_free(struct lladd_sim *sim)
+{
+    lladd_store_close(sim->store.filtered);
+    sim->store.filtered = NULL;
 }
 
 void ll_sim_store_place(struct lladd_sim *sim, struct lladd_device *disk)
 {
+    ll_sim_store_free(sim);
     sim->store.disk = disk;
     sim->store.away = sim->store.full = false;
 }
@@ -285,7 +359,7 @@ static struct lladd_sim *current(void)
 
 struct lladd_store *lladd_sim_store(void)
 {
-    return &current()->store.face;
+    return store_of(current());
 }
 
 struct lladd_archive *lladd_sim_archive(void)

@@ -8,10 +8,15 @@
  * After each crash, the store must be able to restore what it says it can restore. The check
  * restores to the end of the archived log, and to the LSN after the last entry but one. Then the
  * archive stores the rest of the log, and the check restores to the LSN after each entry. Each
- * restored database must have the contents after its entry.
+ * restored database must have the contents after its entry. A scrub must find nothing.
+ *
+ * archive.filtered: the same. All that is stored passes through a filter, which gets back each
+ * block in its place in its object, or refuses it.
  */
 #include "sim/subjects/entries.h"
 
+#include <lladd/bytes.h>
+#include <lladd/inspect.h>
 #include <lladd/log_read.h>
 #include <string.h>
 
@@ -35,15 +40,6 @@ static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err
     return 0;
 }
 
-/* Stores all of the log. */
-static int store_all(struct lladd_error *err)
-{
-    bool more = true;
-    while (more)
-        TRY(lladd_archive_step(lladd_sim_archive(), &more, err));
-    return 0;
-}
-
 static int want_no_gap(struct lladd_error *err)
 {
     struct lladd_archive_status s = {.struct_size = sizeof s};
@@ -61,12 +57,12 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
     struct lladd_backup_options o = LLADD_BACKUP_OPTIONS_INIT;
     (void)ctx;
     TRY(ll_sim_entries_make(db, err));
-    TRY(store_all(err));
+    TRY(ll_sim_entries_store(lladd_sim_archive(), err));
     for (uint32_t n = 1; n <= BEFORE; n++)
         TRY(ll_sim_entry_do(&w, n, 0));
     o.world = lladd_sim_world();
     TRY(lladd_backup(db, lladd_sim_store(), &o, NULL, err));
-    return store_all(err);
+    return ll_sim_entries_store(lladd_sim_archive(), err);
 }
 
 /* A step that the store does not let succeed must leave the archive as it was. */
@@ -86,7 +82,7 @@ static int archive_after(uint32_t n, struct lladd_db *db, struct lladd_error *er
     bool away = n == AWAY_AFTER, full = n >= FULL_FROM && n <= FULL_TO;
     lladd_sim_store_away(away);
     lladd_sim_store_full(full);
-    TRY(away || full ? step_in_vain(err) : store_all(err));
+    TRY(away || full ? step_in_vain(err) : ll_sim_entries_store(lladd_sim_archive(), err));
     return n % 2 ? lladd_checkpoint(db, err) : 0;
 }
 
@@ -208,16 +204,21 @@ static int check(void *ctx, struct lladd_db *db, struct lladd_error *err)
     return want_targets(&t, db, t.last - 1);
 }
 
-/* Stores the rest of the log. An archive that continues compares the log with the segments in the
- * store. If a segment in the store is damaged (--damage), the archive takes it for the log of
- * another copy. This function reports such damage as LLADD_CORRUPT_LOG. */
-static int store_rest(struct lladd_error *err)
+static int accuse(void *ctx, const struct lladd_finding *f)
 {
-    struct lladd_error own = LLADD_ERROR_INIT;
-    int rc = store_all(&own);
-    return rc ? lladd_error_set(err, rc == LLADD_DIVERGED ? LLADD_CORRUPT_LOG : rc, "%s",
-                                own.message)
-              : 0;
+    return lladd_error_set(ctx, LLADD_CORRUPT_PAGE, "a scrub finds page %llu: %s",
+                           (unsigned long long)f->page.v, f->message);
+}
+
+/* A crash loses no write for which the log has no record, so a scrub must find nothing. */
+static int scrub(struct lladd_error *err)
+{
+    struct lladd_error own = LLADD_ERROR_INIT, found = LLADD_ERROR_INIT;
+    struct lladd_scrub_options o = LLADD_SCRUB_OPTIONS_INIT;
+    o.finding = accuse;
+    o.finding_ctx = &found;
+    int rc = lladd_scrub(lladd_sim_archive(), &o, NULL, &own);
+    return rc ? lladd_error_set(err, rc, "%s", found.code ? found.message : own.message) : 0;
 }
 
 /* After the recovery the archive continues, and must store all log without a gap. */
@@ -230,9 +231,10 @@ static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
     TRY(ll_sim_entries_last(db, &last, err));
     TRY(ll_sim_entry_do(&w, last + 1, 0));
     lladd_lsn end = lladd_durable_lsn(db);
-    TRY(store_rest(err));
+    TRY(ll_sim_entries_store(lladd_sim_archive(), err));
     TRY(want_no_gap(err));
     TRY(find(db, true, &t, err));
+    TRY(scrub(err));
     if (t.to.v < end.v)
         return lladd_error_set(err, LLADD_BAD_STATE,
                                "all log is stored, and the store can restore up to %llu of %llu",
@@ -247,16 +249,82 @@ static void init(void *ctx, void *model)
         ll_sim_entries_add(model, (struct ll_sim_entry){n, 0});
 }
 
+/* ---- a filter ---------------------------------------------------------------------------- */
+
+enum { SEAL = 8 };
+
+static uint64_t mix(uint64_t hash, const void *bytes, size_t len)
+{
+    const unsigned char *p = bytes;
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ p[i]) * UINT64_C(1099511628211); /* FNV-1a */
+    return hash;
+}
+
+/* A number for the place of the block. */
+static uint64_t place_of(const struct lladd_filter_block *b)
+{
+    uint64_t hash = mix(UINT64_C(14695981039346656037), b->object, strlen(b->object));
+    hash = mix(hash, &b->offset, sizeof b->offset);
+    return mix(hash, &b->size, sizeof b->size) | 1;
+}
+
+/* Does the same to scrambled bytes as to plain ones: gives back the others. */
+static void scramble(uint64_t key, const unsigned char *from, size_t len, unsigned char *to)
+{
+    for (size_t i = 0; i < len; i++) {
+        key ^= key << 13;
+        key ^= key >> 7;
+        key ^= key << 17;
+        to[i] = from[i] ^ (unsigned char)key;
+    }
+}
+
+static int seal(void *ctx, const struct lladd_filter_block *b, const void *bytes, size_t len,
+                void *to, size_t room, size_t *made, struct lladd_error *err)
+{
+    uint64_t place = place_of(b);
+    (void)ctx;
+    if (room < len + SEAL)
+        return lladd_error_set(err, LLADD_STORE_FAILED, "no room for a seal");
+    lladd_put64(to, mix(place, bytes, len));
+    scramble(place, bytes, len, (unsigned char *)to + SEAL);
+    *made = len + SEAL;
+    return 0;
+}
+
+static int unseal(void *ctx, const struct lladd_filter_block *b, const void *bytes, size_t len,
+                  void *to, size_t room, size_t *made, struct lladd_error *err)
+{
+    uint64_t place = place_of(b);
+    (void)ctx;
+    if (len != room + SEAL)
+        return lladd_error_set(err, LLADD_OTHER_FILTER, "a block has a wrong length");
+    scramble(place, (const unsigned char *)bytes + SEAL, room, to);
+    *made = room;
+    return lladd_get64(bytes) == mix(place, to, room)
+               ? 0
+               : lladd_error_set(err, LLADD_OTHER_FILTER, "a block is not in its place");
+}
+
+static const struct lladd_store_filter sealing = {
+    .struct_size = sizeof sealing, .name = "seal", .out = seal, .in = unseal};
+
+#define MEMBERS \
+    .configure = configure, .setup = setup, .run = run, .check = check, LL_SIM_ENTRIES_MODEL, \
+    .model_init = init, .go_on = go_on, .archives = true
+
 const struct lladd_sim_subject ll_sim_subject_archive = {
     .struct_size = sizeof ll_sim_subject_archive,
     .name = "archive",
     .about = "the log is archived while it is used again; each entry is a target",
-    .configure = configure,
-    .setup = setup,
-    .run = run,
-    .check = check,
-    LL_SIM_ENTRIES_MODEL,
-    .model_init = init,
-    .go_on = go_on,
-    .archives = true,
+    MEMBERS,
+};
+
+const struct lladd_sim_subject ll_sim_subject_archive_filtered = {
+    .struct_size = sizeof ll_sim_subject_archive_filtered,
+    .name = "archive.filtered",
+    .about = "the same, and a filter encrypts what is stored",
+    .filter = &sealing,
+    MEMBERS,
 };

@@ -296,6 +296,23 @@ int ll_sim_entry_end(struct lladd_db *db, uint32_t number, lladd_lsn *out, struc
     return rc;
 }
 
+/* ---- the archive ------------------------------------------------------------------------- */
+
+/* An archive that continues compares the log with the segments in the store. If a segment is
+ * damaged (--damage), the archive takes it for the log of another copy. This is reported as damage
+ * of the log. */
+int ll_sim_entries_store(struct lladd_archive *a, struct lladd_error *err)
+{
+    struct lladd_error own = LLADD_ERROR_INIT;
+    bool more = true;
+    int rc = 0;
+    while (!rc && more)
+        rc = lladd_archive_step(a, &more, &own);
+    return rc ? lladd_error_set(err, rc == LLADD_DIVERGED ? LLADD_CORRUPT_LOG : rc, "%s",
+                                own.message)
+              : 0;
+}
+
 /* ---- what a store has -------------------------------------------------------------------- */
 
 static int count_doubt(void *ctx, const struct lladd_in_doubt_info *info)

@@ -47,6 +47,9 @@ int ll_sim_entries_last(struct lladd_db *, uint32_t *, struct lladd_error *);
 /* The end of the durable log after entry `number`, which must not be the last one. */
 int ll_sim_entry_end(struct lladd_db *, uint32_t number, lladd_lsn *, struct lladd_error *);
 
+/* Stores all of the log. */
+int ll_sim_entries_store(struct lladd_archive *, struct lladd_error *);
+
 /* What a database contains that is opened in memory, directly from a store: a backup, or a backup
  * with archived log up to a target. */
 struct ll_sim_shown {

@@ -24,14 +24,6 @@ enum {
 };
 #define FOLDER "copy"
 
-static int store_all(struct lladd_archive *a, struct lladd_error *err)
-{
-    bool more = true;
-    while (more)
-        TRY(lladd_archive_step(a, &more, err));
-    return 0;
-}
-
 /* ---- the copy ---------------------------------------------------------------------------- */
 
 static int restore(struct ll_sim_under *copy, struct lladd_db *db, struct lladd_error *err)
@@ -48,11 +40,11 @@ static int restore(struct ll_sim_under *copy, struct lladd_db *db, struct lladd_
 static int work_in_copy(struct lladd_db *db, struct lladd_archive *a, struct lladd_error *err)
 {
     struct ll_sim_work w = {.db = db, .err = err};
-    int rc = store_all(a, err);
+    int rc = ll_sim_entries_store(a, err);
     for (uint32_t n = TARGET + 1; !rc && n <= COPY_LAST; n++) {
         rc = ll_sim_entry_do(&w, n, 1);
         if (!rc)
-            rc = store_all(a, err);
+            rc = ll_sim_entries_store(a, err);
     }
     return rc;
 }
@@ -112,12 +104,12 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
     TRY(ll_sim_entries_make(db, err));
     o.world = lladd_sim_world();
     for (uint32_t n = 1; n <= BEFORE; n++) {
-        TRY(store_all(lladd_sim_archive(), err));
+        TRY(ll_sim_entries_store(lladd_sim_archive(), err));
         TRY(ll_sim_entry_do(&w, n, 0));
         if (n == BASE)
             TRY(lladd_backup(db, lladd_sim_store(), &o, NULL, err));
     }
-    return store_all(lladd_sim_archive(), err);
+    return ll_sim_entries_store(lladd_sim_archive(), err);
 }
 
 static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
@@ -128,7 +120,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     ll_sim_under_init(&copy, lladd_db_device(db), FOLDER);
     TRY(restore(&copy, db, err));
     TRY(ll_sim_entry_do(&w, LAST, 0));
-    TRY(store_all(lladd_sim_archive(), err));
+    TRY(ll_sim_entries_store(lladd_sim_archive(), err));
     return use_copy(&copy, err);
 }
 

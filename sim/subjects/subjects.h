@@ -11,6 +11,7 @@
 #define LL_SIM_SUBJECTS(X) \
     X(actions) \
     X(archive) \
+    X(archive_filtered) \
     X(arrays) \
     X(backup) \
     X(blobs) \
