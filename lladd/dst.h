@@ -198,6 +198,8 @@ struct lladd_dst_event {
     X(BULK_CHANGED, "bulk-changed", "O2", "a change before a bulk write leaves the barrier valid") \
     X(MANIFEST_FIRST, "manifest-first", "O3", "a backup's manifest is put before the page index") \
     X(BULK_LEFT, "bulk-left", "O3", "a backup lacks pages that were written in bulk meanwhile") \
+    X(OUTSIDE_END, "outside-end", "O3", "a backup from outside ends before its newest page does") \
+    X(OUTSIDE_BULK, "outside-bulk", "O3", "a backup from outside lacks pages written in bulk") \
     X(PIN_EARLY, "pin-early", "O3", "an archive lets go of a segment before the store has it") \
     X(SPOOL_LEFT, "spool-left", "O6", "an archive stores log without the pages written in bulk") \
     X(FORK_IGNORED, "fork-ignored", "O6", "a copy gets log that its origin wrote after the fork") \

@@ -23,6 +23,7 @@
 #include "ship/outside.h"
 
 #include <lladd/bytes.h>
+#include <lladd/dst.h>
 #include <lladd/inspect.h>
 #include <lladd/lladd.h>
 #include <lladd/pages.h>
@@ -260,8 +261,10 @@ static int copy_pages(struct ll_ship_outside *o)
         return rc;
     lladd_inspect_close(view);
     o->need = ll_ship_control_watermark(o->control);
-    o->need = b->newest + 1 > o->need ? b->newest + 1 : o->need;
-    o->need = logged > o->need ? logged : o->need;
+    if (!LLADD_PLANTED(LLADD_BUG_OUTSIDE_END)) {
+        o->need = b->newest + 1 > o->need ? b->newest + 1 : o->need;
+        o->need = logged > o->need ? logged : o->need;
+    }
     return ll_ship_flush_pages(b);
 }
 
@@ -367,6 +370,8 @@ static int lay_page(void *ctx, uint64_t page, uint64_t barrier)
 
 static int lay_pages(struct ll_ship_outside *o)
 {
+    if (LLADD_PLANTED(LLADD_BUG_OUTSIDE_BULK))
+        return 0;
     int rc = ll_ship_laid_each(&o->goal.laid, lay_page, o);
     return rc ? rc : add_laid(o);
 }

@@ -14,6 +14,7 @@
     X(archive_filtered) \
     X(arrays) \
     X(backup) \
+    X(backup_outside) \
     X(blobs) \
     X(bulk) \
     X(bytes) \

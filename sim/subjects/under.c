@@ -20,8 +20,9 @@ static struct lladd_device *outer_of(struct lladd_device *d)
 /* The name on the outer device; "" is the folder. */
 static int path_of(struct lladd_device *d, const char *name, char out[PATH])
 {
-    int n = snprintf(out, PATH, "%s%s%s", of(d)->folder, *name ? "/" : "", name);
-    return n > 0 && n < PATH ? 0 : -ENAMETOOLONG;
+    const char *folder = of(d)->folder;
+    int n = snprintf(out, PATH, "%s%s%s", folder, *name && *folder ? "/" : "", name);
+    return n >= 0 && n < PATH ? 0 : -ENAMETOOLONG;
 }
 
 static int under_open(struct lladd_device *d, const char *name, unsigned flags,
@@ -44,7 +45,13 @@ static int under_close(struct lladd_device *d, struct lladd_file *file)
 static int64_t under_pread(struct lladd_device *d, struct lladd_file *file, void *buf, size_t len,
                            uint64_t off)
 {
-    return outer_of(d)->ops->pread(outer_of(d), file, buf, len, off);
+    struct ll_sim_under *u = of(d);
+    if (u->on_read && u->most < len) {
+        len = u->most;
+        if (u->on_read(u->ctx))
+            return -EIO;
+    }
+    return u->outer->ops->pread(u->outer, file, buf, len, off);
 }
 
 static int under_pwritev(struct lladd_device *d, struct lladd_file *file,

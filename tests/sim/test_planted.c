@@ -146,6 +146,8 @@ static const struct row rows[] = {
      * of power in the middle of a write. */
     {LLADD_BUG_MANIFEST_FIRST, EXPLORE, "backup", LLADD_SIM_O_CHECK, 1, KILLED, 0, 0},
     {LLADD_BUG_BULK_LEFT, EXPLORE, "backup", LLADD_SIM_O_CHECK, 1, KILLED, 0, 0},
+    {LLADD_BUG_OUTSIDE_END, EXPLORE, "backup.outside", LLADD_SIM_O_CHECK, 1, KILLED, 0, 0},
+    {LLADD_BUG_OUTSIDE_BULK, EXPLORE, "backup.outside", LLADD_SIM_O_CHECK, 1, KILLED, 0, 0},
     {LLADD_BUG_PIN_EARLY, EXPLORE, "archive", LLADD_SIM_O_CHECK, 1, KILLED, 0, 0},
     {LLADD_BUG_SPOOL_LEFT, EXPLORE, "archive", LLADD_SIM_O_PROGRESS, 1, KILLED, 0, 0},
     {LLADD_BUG_FORK_IGNORED, EXPLORE, "restore", LLADD_SIM_O_PROGRESS, 1, KILLED, 0, 0},
