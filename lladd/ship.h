@@ -644,10 +644,11 @@ struct lladd_check_info {
  *  `file` of a finding is the name of an object of the store, or of a file of the restored
  *  database; "." is the database as a whole. LLADD_FINDING_DAMAGE: the object is damaged or
  *  missing, so a restore is refused; LLADD_FINDING_REPAIR: an index, which can be made again;
- *  LLADD_FINDING_NOTE: no restore needs the object. If the newest objects of the log are missing,
- *  the check cannot see that; `restored` says how far the log goes. Findings are no error. The
- *  call writes nothing to the store. `options` and `info` may be NULL. LLADD_NOT_FOUND: no such
- *  backup. Any other error: the check could not go on, e.g. LLADD_NO_OPERATION. */
+ *  LLADD_FINDING_NOTE: no restore needs the object, or the clock was set back between two marks. If
+ *  the newest objects of the log are missing, the check cannot see that; `restored` says how far
+ *  the log goes. Findings are no error. The call writes nothing to the store. `options` and `info`
+ *  may be NULL. LLADD_NOT_FOUND: no such backup. Any other error: the check could not go on, e.g.
+ *  LLADD_NO_OPERATION. */
 LLADD_API int lladd_archive_check(struct lladd_store *, const struct lladd_check_options *options,
                                   struct lladd_check_info *info, struct lladd_error *);
 

@@ -177,6 +177,7 @@ struct archive {
     struct ll_ship_facts facts;
     uint64_t reach;     /* the log goes on up to here without a gap */
     bool heads_damaged; /* a header or a size is wrong, or a piece is missing */
+    struct ll_ship_mark mark; /* the last mark so far; LSN 0: none */
     struct lladd_error why;
 };
 
@@ -441,6 +442,25 @@ static bool is_newest(const struct archive *a, const struct ll_ship_stored *s)
     return true;
 }
 
+/* The segments come in the order of the log, and so do their marks. */
+static int check_clock(struct archive *a, const struct ll_ship_stored *s,
+                       const struct ll_ship_index *ix, const char *name)
+{
+    const struct ll_ship_mark *mark = (const void *)ix->marks.data;
+    char what[160] = "";
+    for (size_t i = 0; i < ix->marks.len / sizeof *mark; i++) {
+        if (mark[i].lsn.v >= top_of(a, s->timeline))
+            break;
+        if (a->mark.lsn.v && mark[i].time_us < a->mark.time_us)
+            (void)snprintf(what, sizeof what,
+                           "the clock was set back: the mark at LSN %" PRIu64
+                           " has an earlier time than the mark at LSN %" PRIu64,
+                           mark[i].lsn.v, a->mark.lsn.v);
+        a->mark = mark[i];
+    }
+    return *what ? ll_ship_check_tell(a->c, LLADD_FINDING_NOTE, 0, name, what) : 0;
+}
+
 /* An index can be made again from its segment, so its damage does not refuse a restore. */
 static int check_index(struct archive *a, const struct ll_ship_stored *s)
 {
@@ -450,8 +470,9 @@ static int check_index(struct archive *a, const struct ll_ship_stored *s)
     int rc = ll_ship_index_read(a->c->store, a->c->mem, s->timeline, lladd_lsn_of(s->first), &ix,
                                 &a->why);
     if (!rc) {
+        rc = check_clock(a, s, &ix, name);
         ll_ship_index_free(&ix);
-        return ll_ship_check_read(a->c, 0);
+        return rc ? rc : ll_ship_check_read(a->c, 0);
     }
     if (rc == LLADD_NOT_FOUND && is_newest(a, s))
         return 0;

@@ -445,6 +445,44 @@ START_TEST(other_backups_are_looked_at)
 }
 END_TEST
 
+static int64_t wall;
+
+static int64_t wall_us(void *ctx)
+{
+    (void)ctx;
+    return wall;
+}
+
+START_TEST(a_clock_that_was_set_back_is_noted)
+{
+    static const struct lladd_environment clock = {.wall_us = wall_us};
+    lladd_lsn one, two;
+    char text[200];
+    open_shop(disk, false);
+    store_log();
+    work(2);
+    backed_up();
+    archive->opt.world = &clock;
+    wall = 2000000;
+    OK(lladd_archive_mark(archive, "one", &one, &err));
+    wall = 1000000;
+    OK(lladd_archive_mark(archive, "two", &two, &err));
+    for (unsigned i = 0; i < 3; i++) {
+        work(3);
+        store_log();
+    }
+    close_shop(true);
+    struct lladd_check_info info = checked(NULL);
+    ck_assert_uint_eq(info.damage + info.repair, 0);
+    ck_assert_uint_eq(info.notes, 1);
+    (void)snprintf(text, sizeof text,
+                   "the mark at LSN %llu has an earlier time than the mark at LSN %llu",
+                   (unsigned long long)two.v, (unsigned long long)one.v);
+    ck_assert_msg(strstr(found.message[0], text) != NULL, "%s", found.message[0]);
+    ck_assert_uint_gt(info.restored.v, two.v);
+}
+END_TEST
+
 /* ---- refused -------------------------------------------------------------------------------- */
 
 static int stop_finding(void *ctx, const struct lladd_finding *f)
@@ -530,6 +568,7 @@ int main(void)
     tcase_add_test(tc, a_gap_in_the_archive_is_named);
     tcase_add_test(tc, a_damaged_history_is_named);
     tcase_add_test(tc, other_backups_are_looked_at);
+    tcase_add_test(tc, a_clock_that_was_set_back_is_noted);
     tcase_add_test(tc, a_check_can_be_stopped);
     tcase_add_loop_test(tc, the_store_fails_at_each_call_of_a_check, 0, 2);
     suite_add_tcase(s, tc);
