@@ -253,7 +253,7 @@ static int push(struct tool *t, const struct wanted *w)
     int rc = lladd_device_posix(t->dir, false, &disk, &err);
     if (rc)
         return tool_error(t, &err);
-    rc = tool_store_open(t, t->argv[0], &store, &err);
+    rc = tool_store_beside(t, t->argv[0], &store, &err);
     if (!rc) {
         rc = lladd_archive_push(disk, store, NULL, &s, &err);
         lladd_store_close(store);

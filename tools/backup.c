@@ -190,7 +190,7 @@ static int backup(struct tool *t, struct wanted *w, const char *url)
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_store *store;
     struct lladd_db *db;
-    int rc = tool_store_open(t, url, &store, &err);
+    int rc = tool_store_beside(t, url, &store, &err);
     if (rc)
         return tool_error(t, &err);
     o.label = w->label;

@@ -3,6 +3,7 @@
  * the device that shows the database at a target. */
 #include "tool.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -99,6 +100,40 @@ int tool_store_open(const struct tool *t, const char *url, struct lladd_store **
     struct lladd_store_options o = LLADD_STORE_OPTIONS_INIT;
     o.s3 = &t->s3;
     return lladd_store_open(url, &o, out, err);
+}
+
+/* The absolute path of the directory, or of the lowest one above it that exists. NULL: there is
+ * none, or no memory. The caller frees it. */
+static char *lowest(const char *path)
+{
+    char *above = strdup(path), *found = NULL;
+    while (above && (found = realpath(*above ? above : ".", NULL)) == NULL && *above) {
+        char *slash = strrchr(above, '/');
+        char *end = slash == above ? above + 1 : slash ? slash : above;
+        *end = 0;
+    }
+    free(above);
+    return found;
+}
+
+static bool is_inside(const char *path, const char *dir)
+{
+    char *outer = realpath(dir, NULL), *inner = lowest(path);
+    size_t len = outer ? strlen(outer) : 0;
+    bool inside = outer && inner && strncmp(inner, outer, len) == 0 &&
+                  (inner[len] == 0 || inner[len] == '/');
+    free(outer);
+    free(inner);
+    return inside;
+}
+
+int tool_store_beside(const struct tool *t, const char *url, struct lladd_store **out,
+                      struct lladd_error *err)
+{
+    if (strncmp(url, "dir:", 4) == 0 && is_inside(url + 4, t->dir))
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                               "the store \"%.150s\" is inside the directory of the database", url);
+    return tool_store_open(t, url, out, err);
 }
 
 int tool_stored(struct tool *t, struct lladd_device **out, struct lladd_error *err)

@@ -114,6 +114,10 @@ enum {
     "  --region NAME    the region (AWS_REGION; us-east-1)\n" \
     "  --host-style     puts the bucket into the server's name, also with --endpoint\n"
 
+/* Opens a store for the database in t->dir. LLADD_BAD_ARGUMENT: the store is inside this
+ * directory. */
+int tool_store_beside(const struct tool *, const char *url, struct lladd_store **,
+                      struct lladd_error *);
 /* Handles an option of the verb. If the value is wrong, prints an error and returns -1. */
 typedef int tool_option_fn(void *ctx, int option, const char *value);
 /* Parses the command line: options, the directory, `wanted` further arguments, and at most

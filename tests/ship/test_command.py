@@ -69,6 +69,16 @@ class Backups(unittest.TestCase):
                                                    self.path("no"), code=2))
         self.assertFalse(os.path.exists(self.path("wrong")))
 
+    def test_a_store_inside_the_database(self):
+        os.symlink(self.db, self.path("link"))
+        for at in ("db", "db/store", "db/files/store", "link/store", "db/../db/store"):
+            for command in (["backup"], ["archive", "push"]):
+                said = self.good(*command, self.db, "dir:" + self.path(at), code=2)
+                self.assertIn("inside the directory of the database", said)
+        self.assertFalse(os.path.exists(self.path("db/store")))
+        self.good("backup", self.db, "dir:" + self.path("db-store")) # only begins with its name
+        self.check("db")
+
     def test_errors_in_json(self):
         """A store that cannot be opened is told like any other error."""
         nowhere = "dir:" + self.path("no/where")
