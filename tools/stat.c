@@ -23,6 +23,11 @@ static const char usage[] =
 
 static const struct option options[] = {TOOL_COMMON, {NULL, 0, NULL, 0}};
 
+static uint32_t timeline_of(const struct lladd_inspect_info *i)
+{
+    return (uint32_t)(i->incarnation >> 32);
+}
+
 static const char *state_of(const struct lladd_inspect_info *i, char out[96])
 {
     if (i->in_use == 1 && i->holder)
@@ -179,6 +184,9 @@ static int print_text(const struct tool *t, struct lladd_inspect *view,
     printf("%s: LLADD database, format %" PRIu32 "\n", t->dir, i->format);
     printf("  uuid            %s\n", tool_uuid(i->uuid, text));
     printf("  created         %s\n", tool_time(i->created_us, text));
+    if (timeline_of(i))
+        printf("  timeline        %" PRIu32 ": a restored copy, or one that took an archive over\n",
+               timeline_of(i));
     printf("  state           %s\n", state_of(i, text));
     printf("  page size       %" PRIu32 " bytes%s\n", i->page_size,
            i->atomic_pages ? ", no images in the log (the device writes pages atomically)" : "");
@@ -299,6 +307,7 @@ static int print_json(const struct tool *t, struct lladd_inspect *view,
     json_object_set_new(o, "in_use", i->in_use < 0 ? json_null() : json_boolean(i->in_use));
     if (i->holder)
         json_object_set_new(o, "pid", json_integer(i->holder));
+    json_object_set_new(o, "timeline", json_integer(timeline_of(i)));
     json_object_set_new(o, "pages", tool_json_u64(i->pages));
     json_object_set_new(o, "files", files);
     json_object_set_new(o, "log", json_log(i, lladd_inspect_log_end(view)));

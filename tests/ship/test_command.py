@@ -56,6 +56,10 @@ class Backups(unittest.TestCase):
         self.good("restore", "--base", listed[0]["name"], self.store, self.path("other"))
         self.check("copy")
         self.check("other")
+        self.assertIn("timeline        2: a restored copy", self.good("stat", self.path("other")))
+        self.assertEqual([json.loads(self.good("stat", "--json", self.path(name)))["timeline"]
+                          for name in ("db", "copy", "other")], [0, 1, 2])
+        self.assertNotIn("timeline", self.good("stat", self.db))
         self.assertIn("LLADD_EXISTS", self.good("restore", self.store, self.path("copy"), code=2))
         self.assertIn("LLADD_NOT_FOUND",
                       self.good("restore", "--base", "none", self.store, self.path("no"), code=2))
