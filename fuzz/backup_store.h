@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef FUZZ_BACKUP_STORE_H
 #define FUZZ_BACKUP_STORE_H
-/* A store in memory with one backup of a small database, for the fuzzers of a backup's objects. It
+/* A store in memory with one backup of a small database, for the fuzzers of a store's objects. It
  * is made once, and is the same in each process. A fuzzer gives one object other bytes, and takes
  * them back. */
 #include "fuzz.h"
@@ -139,7 +139,7 @@ static inline void backup_fill(struct lladd_db *db)
     MUST(lladd_commit(txn) == 0);
 }
 
-static inline struct backup_store *backup_store(void)
+static inline const struct lladd_store_ops *backup_ops(void)
 {
     static const struct lladd_store_ops ops = {.struct_size = sizeof ops,
                                                .put = backup_put,
@@ -147,8 +147,18 @@ static inline struct backup_store *backup_store(void)
                                                .list = backup_list,
                                                .remove = backup_remove,
                                                .close = backup_close};
+    return &ops;
+}
+
+static inline const struct lladd_environment *backup_world(void)
+{
     static const struct lladd_environment world = {
         .now_ns = backup_now, .wall_us = backup_wall, .random = backup_random};
+    return &world;
+}
+
+static inline struct backup_store *backup_store(void)
+{
     static struct backup_store store;
     struct lladd_options o = LLADD_OPTIONS_INIT;
     struct lladd_backup_options b = LLADD_BACKUP_OPTIONS_INIT;
@@ -156,11 +166,11 @@ static inline struct backup_store *backup_store(void)
     struct lladd_db *db;
     if (store.n)
         return &store;
-    store.face.ops = &ops;
+    store.face.ops = backup_ops();
     MUST(lladd_device_memory(&dev) == 0);
     o.device = dev;
     o.flags = LLADD_OPT_NO_THREADS;
-    o.world = b.world = &world;
+    o.world = b.world = backup_world();
     o.log_segment_min = o.log_segment_max = 16 << 10;
     b.label = "fuzz";
     MUST(lladd_open(NULL, &o, &db, NULL) == 0);

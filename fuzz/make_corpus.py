@@ -515,6 +515,28 @@ def pages_index_seeds():
     yield "many", bytes([frames]) + b"".join(change(i, twice, 0) for i in range(40))
 
 
+def segment_index_seeds():
+    whole, time, check = 1, 2, 4
+    put, add, high, cut = range(4)
+
+    def change(at, what, value):
+        return struct.pack("<HBB", at, what, value)
+
+    yield "unchanged", bytes([0])
+    yield "unchanged-time", bytes([time])
+    yield "unchanged-check", bytes([check])
+    for at in range(0, 112, 8):  # the fields of the head
+        for what, value in ((add, 127), (add, 129), (high, 0), (high, 33)):
+            yield f"head-{at}-{what}-{value}", bytes([check]) + change(at, what, value)
+    for at in (112, 120, 136, 137, 145, 153, 161, 169, 177):
+        yield f"entry-{at}", bytes([time | check]) + change(at, add, 200)
+        yield f"high-{at}", bytes([check]) + change(at, high, 0)
+    yield "newer", bytes([check]) + change(6, put, ord("2"))
+    yield "cut-head", bytes([0]) + change(50, cut, 0)
+    yield "cut-entry", bytes([check]) + change(200, cut, 0)
+    yield "nothing", bytes([whole])
+
+
 def multicolumn_seeds():
     """The first byte selects: 0 a segment, 1 a page, 2 numbers (fuzz/fuzz_multicolumn.c)."""
     def segment(codec, width, rows, own, data, exceptions=b""):
@@ -586,7 +608,8 @@ def main(make_db, folder):
                           ("fuzz_journal", journal_seeds()),
                           ("fuzz_managed", managed_seeds()),
                           ("fuzz_manifest", manifest_seeds()),
-                          ("fuzz_pages_index", pages_index_seeds())):
+                          ("fuzz_pages_index", pages_index_seeds()),
+                          ("fuzz_segment_index", segment_index_seeds())):
         path = os.path.join(folder, fuzzer)
         shutil.rmtree(path, ignore_errors=True)  # removes also the inputs that a fuzzer has found
         os.makedirs(path)
