@@ -108,7 +108,8 @@ enum {
 /* For the help of verbs that take a STORE. */
 #define TOOL_STORE_HELP \
     "STORE is dir:PATH, or s3://BUCKET/PREFIX for an S3 bucket. The keys for S3 come from the\n" \
-    "environment: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN. For S3 also:\n" \
+    "environment: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN. A store with a\n" \
+    "filter is refused: only the programs that have the filter can use it. For S3 also:\n" \
     "\n" \
     "  --endpoint URL   the server, if it is not Amazon's (AWS_ENDPOINT_URL)\n" \
     "  --region NAME    the region (AWS_REGION; us-east-1)\n" \

@@ -115,22 +115,43 @@ static int restore(struct lladd_store *store, const char *dir, struct lladd_erro
     return rc;
 }
 
+static int tell(void *ctx, const struct lladd_finding *f)
+{
+    (void)ctx;
+    printf("%s: %s\n", f->file, f->message);
+    return 0;
+}
+
+/* Proves that the last backup can be restored, as "lladd archive check" does. */
+static int check(struct lladd_store *store, struct lladd_error *err)
+{
+    struct lladd_check_options o = LLADD_CHECK_OPTIONS_INIT;
+    struct lladd_check_info info = {.struct_size = sizeof info};
+    o.finding = tell;
+    int rc = lladd_archive_check(store, &o, &info, err);
+    return !rc && info.damage ? lladd_error_set(err, LLADD_CORRUPT_BACKUP, "damaged") : rc;
+}
+
 int main(int argc, char **argv)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_store *store = NULL;
     unsigned char key[KEY];
     int saves = argc == 5 && strcmp(argv[1], "backup") == 0;
-    if (!saves && (argc != 5 || strcmp(argv[1], "restore") != 0))
+    int restores = argc == 5 && strcmp(argv[1], "restore") == 0;
+    if (!saves && !restores && (argc != 4 || strcmp(argv[1], "check") != 0))
         return fputs("encrypted backup DIRECTORY STORE KEYFILE\n"
-                     "encrypted restore STORE DIRECTORY KEYFILE\n",
+                     "encrypted restore STORE DIRECTORY KEYFILE\n"
+                     "encrypted check STORE KEYFILE\n",
                      stderr),
                2;
-    int rc = read_key(argv[4], key, &err);
+    int rc = read_key(argv[argc - 1], key, &err);
     if (!rc)
         rc = open_store(argv[saves ? 3 : 2], key, &store, &err);
     if (!rc)
-        rc = saves ? backup(argv[2], store, &err) : restore(store, argv[3], &err);
+        rc = saves      ? backup(argv[2], store, &err)
+             : restores ? restore(store, argv[3], &err)
+                        : check(store, &err);
     lladd_store_close(store);
     if (rc)
         fprintf(stderr, "encrypted: %s: %s\n", lladd_code_name(rc), err.message);

@@ -56,9 +56,29 @@ class Encrypted(unittest.TestCase):
                 self.assertTrue(stored.startswith(b"LLFILT1\0aes-256-gcm\0"), name)
                 self.assertNotIn(b"paid", stored)
 
-    def test_the_command_says_which_filter(self):
-        self.assertIn("aes-256-gcm", self.fails(LLADD, "restore", "--list", "dir:store"))
-        self.assertIn("aes-256-gcm", self.fails(LLADD, "backup", "shop", "dir:store"))
+    def test_a_check(self):
+        self.assertEqual(self.run_ok(ENCRYPTED, "check", "dir:store", "key"), "")
+        for folder, _, names in os.walk(os.path.join(self.top, "store")):
+            if "control" in names:
+                os.remove(os.path.join(folder, "control"))
+        done = self.run_it(ENCRYPTED, "check", "dir:store", "key")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("/control: ", done.stdout)
+
+    def test_each_command_says_which_filter(self):
+        store = "dir:store"
+        for command in (["backup", "shop", store], ["restore", "--list", store],
+                        ["restore", store, "copy"],
+                        ["archive", "list", store], ["archive", "check", store],
+                        ["archive", "expire", "--keep", "1", store], ["archive", "roll", store],
+                        ["archive", "push", "shop", store], ["archive", "adopt", "shop", store],
+                        ["scrub", "shop", store], ["verify", "--archive", store, "shop"],
+                        ["hash", "get", "--from", store, "table", "order-1"]):
+            with self.subTest(command=command):
+                done = self.run_it(LLADD, *command)
+                self.assertEqual(done.returncode, 2, done.stdout)
+                self.assertIn("LLADD_OTHER_FILTER", done.stdout)
+                self.assertIn("aes-256-gcm", done.stdout)
 
 
 if __name__ == "__main__":
