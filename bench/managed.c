@@ -3,14 +3,16 @@
  * memory of the rows, digests, and the cost of reading through the layers. Prints JSON lines; see
  * docs/benchmarks.md.
  *
- *   bench-managed [case]...   cases: load small read schedules; default: all
+ *   bench-managed [case]...   cases: load small read schedules keys; default: all
  *
- * The tables have four million keys from 0 up and values of five bytes. The database
- * is on a memory device. */
+ * The tables have four million keys from 0 up and values of five bytes; `keys` has its own. The
+ * database is on a memory device. */
 #include "common_dtable.h"
 
+#include <lladd/bytes.h>
 #include <lladd/device.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define BENCH "managed"
@@ -22,22 +24,27 @@ struct fixture {
     struct lladd_managed *t;
 };
 
-static void open_as(struct fixture *b, enum lladd_managed_schedule schedule, uint64_t memory)
+static void open_with(struct fixture *b, const struct lladd_managed_options *m)
 {
-    struct lladd_managed_options m = LLADD_MANAGED_OPTIONS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_txn *txn;
     bench_dtable_open(&b->dev, &b->db);
+    bench_must(lladd_begin(b->db, NULL, &txn, &err), "begin");
+    bench_must(lladd_managed_create(txn, "rows", m), "create");
+    bench_must(lladd_commit(txn), "commit");
+    bench_must(lladd_managed_open(b->db, "rows", &b->t, &err), "open a table");
+}
+
+static void open_as(struct fixture *b, enum lladd_managed_schedule schedule, uint64_t memory)
+{
+    struct lladd_managed_options m = LLADD_MANAGED_OPTIONS_INIT;
     m.type = LLADD_DTABLE_U32;
     m.schedule = schedule;
     m.memory_bytes = memory;
     m.config = "class(dt) exception_dtable config [ \"base\" class(dt) array_dtable "
                "\"base_config\" config [ \"value_size\" int 5 ] "
                "\"alt\" class(dt) linear_dtable \"reject_value\" string \"_____\" ]";
-    bench_must(lladd_begin(b->db, NULL, &txn, &err), "begin");
-    bench_must(lladd_managed_create(txn, "rows", &m), "create");
-    bench_must(lladd_commit(txn), "commit");
-    bench_must(lladd_managed_open(b->db, "rows", &b->t, &err), "open a table");
+    open_with(b, &m);
 }
 
 static void open_db(struct fixture *b)
@@ -327,12 +334,151 @@ static void schedules(void)
     }
 }
 
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+/* Weather reports: the key is longitude, latitude and time, and the value has 32 bytes. They come
+ * in random order. All keys of a station begin alike. */
+enum { STATIONS = 5000, HOURS = 100, REPORTS = STATIONS * HOURS, BATCH = 1000, VALUE = 32 };
+enum form { U64, TWELVE_BYTES, TEXT, FORMS };
+
+struct report {
+    uint32_t lon, lat, time;
+    unsigned char bytes[40]; /* the key, unless it is a number */
+};
+
+static struct lladd_dtable_key report_key(struct report *r, enum form form)
+{
+    if (form == U64)
+        return lladd_dtable_u64((uint64_t)r->lon << 48 | (uint64_t)r->lat << 32 | r->time);
+    int len = 12;
+    if (form == TEXT) {
+        len = snprintf((char *)r->bytes, sizeof r->bytes, "report/%05u/%05u/%010u", r->lon, r->lat,
+                       r->time);
+    } else {
+        lladd_put32(r->bytes, __builtin_bswap32(r->lon));
+        lladd_put32(r->bytes + 4, __builtin_bswap32(r->lat));
+        lladd_put32(r->bytes + 8, __builtin_bswap32(r->time));
+    }
+    return lladd_dtable_bytes(r->bytes, (size_t)len);
+}
+
+static struct report *make_reports(void)
+{
+    struct report *all = malloc(REPORTS * sizeof *all);
+    uint64_t seed = 1;
+    bench_must(all ? 0 : -1, "malloc");
+    for (size_t s = 0, i = 0; s < STATIONS; s++) {
+        uint32_t lon = (uint32_t)(bench_random(&seed) % 36000);
+        uint32_t lat = (uint32_t)(bench_random(&seed) % 18000);
+        uint32_t time = 1178000000u + (uint32_t)(bench_random(&seed) % 600);
+        for (size_t h = 0; h < HOURS; h++, time += 3600)
+            all[i++] = (struct report){.lon = lon, .lat = lat, .time = time};
+    }
+    for (size_t i = REPORTS - 1; i > 0; i--) {
+        size_t j = bench_random(&seed) % (i + 1);
+        struct report other = all[j];
+        all[j] = all[i];
+        all[i] = other;
+    }
+    return all;
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const struct lladd_managed_row *x = a, *y = b;
+    if (x->key.type == LLADD_DTABLE_U64)
+        return x->key.number < y->key.number ? -1 : x->key.number > y->key.number;
+    return memcmp(x->key.bytes.data, y->key.bytes.data, x->key.bytes.len);
+}
+
+static void put_batch(struct fixture *b, uint64_t number, const struct lladd_managed_row *rows,
+                      bool unlogged)
+{
+    struct lladd_managed_position at = {number, 0};
+    struct lladd_txn *txn;
+    lladd_lsn lsn;
+    bench_must(lladd_begin(b->db, NULL, &txn, NULL), "begin");
+    if (unlogged)
+        bench_must(lladd_managed_position_set(txn, b->t, &at), "position");
+    bench_must(lladd_managed_put_many(txn, b->t, rows, BATCH, NULL), "put");
+    bench_must(lladd_commit_async(txn, &lsn), "commit");
+}
+
+struct put_figures {
+    struct bench_figure time, instructions, memory;
+};
+
+/* Puts all reports into one memtable, in transactions of BATCH rows. */
+static void put_reports(struct report *all, enum form form, bool unlogged, bool sorted,
+                        struct put_figures *f)
+{
+    static const char value[VALUE] = "31 degrees, and a west wind of 4";
+    struct lladd_managed_options m = LLADD_MANAGED_OPTIONS_INIT;
+    struct lladd_managed_stats s = {.struct_size = sizeof s};
+    struct lladd_managed_row rows[BATCH];
+    struct fixture b;
+    m.type = form == U64 ? LLADD_DTABLE_U64 : LLADD_DTABLE_BYTES;
+    m.schedule = LLADD_MANAGED_NEVER;
+    m.flags = unlogged ? LLADD_MANAGED_UNLOGGED : 0;
+    open_with(&b, &m);
+    uint64_t took = 0, instructions = 0;
+    for (size_t i = 0; i < REPORTS; i += BATCH) {
+        for (size_t j = 0; j < BATCH; j++) {
+            rows[j].key = report_key(&all[i + j], form);
+            rows[j].value = lladd_dtable_value_of(value, sizeof value);
+        }
+        if (sorted)
+            qsort(rows, BATCH, sizeof rows[0], by_key);
+        uint64_t from = bench_instructions(), t0 = bench_cpu_ns();
+        put_batch(&b, i + 1, rows, unlogged);
+        took += bench_cpu_ns() - t0;
+        instructions += bench_instructions() - from;
+    }
+    bench_must(lladd_managed_stats_get(b.t, &s, NULL, 0, NULL), "stats");
+    bench_add(&f->time, (double)took / REPORTS);
+    bench_add(&f->instructions, (double)instructions / REPORTS);
+    bench_add(&f->memory, (double)s.memory_bytes / REPORTS);
+    close_db(&b);
+}
+
+static void keys(void)
+{
+    static const char *const forms[FORMS] = {"u64", "12 bytes", "text"};
+    static const struct {
+        const char *name;
+        bool unlogged, sorted;
+    } ways[] = {{"logged", false, false}, {"unlogged", true, false},
+                {"unlogged, batches sorted", true, true}};
+    struct report *all = make_reports();
+    for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++) {
+        struct put_figures figures[FORMS];
+        memset(figures, 0, sizeof figures);
+        for (int run = 0; run < BENCH_RUNS; run++) /* the forms in turns */
+            for (int form = 0; form < FORMS; form++)
+                put_reports(all, (enum form)form, ways[w].unlogged, ways[w].sorted, &figures[form]);
+        for (int form = 0; form < FORMS; form++) {
+            struct put_figures *f = &figures[form];
+            char text[80];
+            (void)snprintf(text, sizeof text, "%s keys, %s: a put", forms[form], ways[w].name);
+            print(text, "ns", &f->time, form == TWELVE_BYTES ? "<= 1.25 times u64" : NULL);
+            if (bench_median(&f->instructions) > 0)
+                print(text, "instructions", &f->instructions, NULL);
+            if (w == 0) {
+                (void)snprintf(text, sizeof text, "%s keys: a row in memory", forms[form]);
+                print(text, "bytes", &f->memory, NULL);
+            }
+        }
+    }
+    free(all);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"load", load}, {"small", small}, {"read", read_rows}, {"schedules", schedules}};
+    } cases[] = {{"load", load}, {"small", small}, {"read", read_rows}, {"schedules", schedules},
+                 {"keys", keys}};
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         bool wanted = argc == 1;
         for (int i = 1; i < argc; i++)
