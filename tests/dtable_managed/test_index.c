@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The index of a memtable finds each key, whatever the keys have in common, and in whatever order
+ * they come; also while a thread adds keys.
+ */
+#include "index_keys.h"
+#include "managed_fixture.h"
+
+#include "operations/dtables/managed/memtable.h"
+
+#include <lladd/sync.h>
+#include <stdio.h>
+
+static struct fixture b;
+static struct ll_memtable *m;
+static struct ll_mem_part *part;
+static const struct lladd_dtable_order by_bytes = {LLADD_DTABLE_BYTES, NULL};
+
+static void begin(const struct lladd_dtable_order *order)
+{
+    managed_init(&b);
+    fixture_open(&b);
+    ck_assert_int_eq(ll_managed__mem_new(b.db, order, &m), 0);
+    part = ll_managed__mem_part(m);
+    ck_assert_ptr_nonnull(part);
+}
+
+static void end(void)
+{
+    ll_managed__mem_drop(m);
+    fixture_free(&b);
+}
+
+/* ---- one thread ------------------------------------------------------------------------------ */
+
+enum { KEYS = 3000 };
+
+/* The keys in order, without equal ones. */
+struct model {
+    struct test_key keys[KEYS];
+    size_t n;
+};
+static struct model model;
+
+static int compare(const void *a, const void *b_)
+{
+    const struct test_key *x = a, *y = b_;
+    return lladd_dtable_compare_bytes(&by_bytes, lladd_span_of(x->bytes, x->len),
+                                      lladd_span_of(y->bytes, y->len));
+}
+
+static void model_of(enum family family, uint32_t (*order)(uint32_t), uint32_t n)
+{
+    struct test_key *keys = model.keys;
+    for (uint32_t i = 0; i < n; i++)
+        (void)make_key(family, order(i), &keys[i]);
+    qsort(keys, n, sizeof keys[0], compare);
+    model.n = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (model.n == 0 || compare(&keys[model.n - 1], &keys[i]))
+            keys[model.n++] = keys[i];
+}
+
+/* Is the node that of key i of the model? For i == n or -1: is there none? */
+static void expect(uint32_t node, size_t i)
+{
+    if (i >= model.n) {
+        ck_assert_uint_eq(node, 0);
+        return;
+    }
+    const struct test_key *k = &model.keys[i];
+    ck_assert_uint_ne(node, 0);
+    struct lladd_dtable_key found = ll_managed__mem_key(m, node);
+    ck_assert_uint_eq(found.bytes.len, k->len);
+    ck_assert(k->len == 0 || memcmp(found.bytes.data, k->bytes, k->len) == 0);
+}
+
+/* Asks for a key in each way. */
+static void ask(const struct test_key *k)
+{
+    struct lladd_dtable_key key = lladd_dtable_bytes(k->bytes, k->len);
+    size_t low = 0, high = model.n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (compare(&model.keys[middle], k) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    bool has = low < model.n && compare(&model.keys[low], k) == 0;
+    expect(ll_managed__mem_find(m, &key), has ? low : model.n);
+    expect(ll_managed__mem_not_before(m, &key), low);
+    expect(ll_managed__mem_not_after(m, &key, false), low - 1);
+    expect(ll_managed__mem_not_after(m, &key, true), has ? low : low - 1);
+}
+
+static void ask_all(enum family family)
+{
+    struct test_key k;
+    uint32_t node = ll_managed__mem_first(m);
+    for (size_t i = 0; i <= model.n; i++, node = node ? ll_managed__mem_next(m, node) : 0)
+        expect(node, i);
+    expect(ll_managed__mem_not_after(m, NULL, false), model.n - 1);
+    for (size_t i = 0; i < model.n; i++) { /* the keys, and keys that begin as they do */
+        k = model.keys[i];
+        ask(&k);
+        k.bytes[k.len++] = 0;
+        ask(&k);
+        for (k.len--; k.len > 0 && k.len + 12 > model.keys[i].len; k.len--)
+            ask(&k);
+    }
+    for (uint32_t i = 0; i < 100; i++) { /* keys of other families */
+        (void)make_key((enum family)((family + 1 + i % (FAMILIES - 1)) % FAMILIES), i * 1009, &k);
+        ask(&k);
+    }
+    for (int c = 0; c < 256; c += 5) {
+        k = (struct test_key){2, {(unsigned char)c, 'u'}};
+        ask(&k);
+    }
+}
+
+static uint32_t ascending(uint32_t i)
+{
+    return i;
+}
+
+static uint32_t descending(uint32_t i)
+{
+    return KEYS - 1 - i;
+}
+
+static uint32_t scattered(uint32_t i)
+{
+    return (uint32_t)((uint64_t)i * 1811 % KEYS);
+}
+
+static uint32_t (*const orders[])(uint32_t) = {ascending, descending, scattered};
+enum { ORDERS = sizeof orders / sizeof orders[0] };
+
+/* _i: a family and an order. */
+START_TEST(keys_are_found)
+{
+    static const uint32_t moments[] = {1, 2, 31, 32, 33, 34, 64, 200, 700, KEYS};
+    enum family family = (enum family)(_i / ORDERS);
+    uint32_t (*order)(uint32_t) = orders[_i % ORDERS];
+    struct test_key k;
+    begin(&by_bytes);
+    for (size_t n = 0, i = 0; i < sizeof moments / sizeof moments[0]; i++) {
+        for (; n < moments[i]; n++) {
+            struct lladd_dtable_key key = make_key(family, order((uint32_t)n), &k);
+            uint32_t node = ll_managed__mem_node(part, &key);
+            ck_assert_uint_ne(node, 0);
+            ck_assert_uint_eq(ll_managed__mem_node(part, &key), node);
+        }
+        model_of(family, order, moments[i]);
+        ask_all(family);
+    }
+    ck_assert_uint_eq(m->keys, model.n);
+    end();
+}
+END_TEST
+
+/* Backward, byte by byte. */
+static int compare_backward(void *ctx, struct lladd_span a, struct lladd_span c)
+{
+    const unsigned char *x = a.data, *y = c.data;
+    (void)ctx;
+    for (size_t i = 0; i < a.len && i < c.len; i++)
+        if (x[i] != y[i])
+            return x[i] < y[i] ? 1 : -1;
+    return a.len < c.len ? 1 : a.len > c.len ? -1 : 0;
+}
+
+/* The bytes of a key say nothing about the order of a comparator. */
+START_TEST(comparators_order_keys)
+{
+    static const struct lladd_dtable_comparator backward = {
+        .struct_size = sizeof backward, .name = "backward", .compare = compare_backward};
+    const struct lladd_dtable_order order = {LLADD_DTABLE_BYTES, &backward};
+    struct test_key k;
+    begin(&order);
+    for (uint32_t i = 0; i < KEYS; i++) {
+        struct lladd_dtable_key key = make_key(WEATHER, scattered(i), &k);
+        ck_assert_uint_ne(ll_managed__mem_node(part, &key), 0);
+    }
+    model_of(WEATHER, scattered, KEYS);
+    uint32_t node = ll_managed__mem_first(m);
+    for (size_t i = model.n; i-- > 0; node = ll_managed__mem_next(m, node)) {
+        struct lladd_dtable_key key = lladd_dtable_bytes(model.keys[i].bytes, model.keys[i].len);
+        expect(node, i);
+        expect(ll_managed__mem_find(m, &key), i);
+    }
+    end();
+}
+END_TEST
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* Blocks that are replaced stay allocated. They are few. */
+START_TEST(memory_of_keys)
+{
+    enum { NODE = 8 + 4, FILTER = 4 };
+    enum family family = (enum family)(_i / ORDERS);
+    struct test_key k;
+    uint64_t bytes = 0;
+    begin(&by_bytes);
+    for (uint32_t i = 0; i < KEYS; i++) {
+        struct lladd_dtable_key key = make_key(family, orders[_i % ORDERS](i), &k);
+        ck_assert_uint_ne(ll_managed__mem_node(part, &key), 0);
+    }
+    model_of(family, orders[_i % ORDERS], KEYS);
+    for (size_t i = 0; i < model.n; i++)
+        bytes += NODE + (model.keys[i].len + 3) / 4 * 4 + FILTER;
+    ck_assert_uint_le(m->bytes, bytes + 32 * model.n);
+    end();
+}
+END_TEST
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+enum { READERS = 2, ROUNDS = 5 };
+
+struct readers {
+    enum family family;
+    uint32_t n; /* atomic: so many keys have been added */
+};
+
+static void sure(bool condition, const char *what)
+{
+    if (condition)
+        return;
+    fprintf(stderr, "%s\n", what); /* an assertion would longjmp to the stack of another thread */
+    abort();
+}
+
+static bool is(uint32_t node, const struct lladd_dtable_key *key)
+{
+    return node && ll_managed__mem_compare(m, ll_managed__mem_at(m, node), key) == 0;
+}
+
+static void *read_keys(void *arg)
+{
+    struct readers *r = arg;
+    struct test_key k;
+    uint32_t n;
+    for (uint32_t i = 1; (n = lladd_atomic_load32(&r->n)) < KEYS; i = i * 1664525u + 1013904223u) {
+        struct lladd_dtable_key key = make_key(r->family, scattered(i % (n ? n : 1)), &k);
+        if (n) {
+            sure(is(ll_managed__mem_find(m, &key), &key), "find");
+            sure(is(ll_managed__mem_not_before(m, &key), &key), "not before");
+            sure(is(ll_managed__mem_not_after(m, &key, true), &key), "not after");
+        }
+        key = make_key((enum family)(i % FAMILIES), i, &k);
+        uint32_t node = ll_managed__mem_not_before(m, &key);
+        sure(!node || ll_managed__mem_compare(m, ll_managed__mem_at(m, node), &key) >= 0,
+             "a key after another one");
+        node = ll_managed__mem_not_after(m, &key, false);
+        sure(!node || ll_managed__mem_compare(m, ll_managed__mem_at(m, node), &key) < 0,
+             "a key before another one");
+    }
+    return NULL;
+}
+
+/* _i: a family. */
+START_TEST(readers_find_keys_meanwhile)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        struct lladd_thread threads[READERS];
+        struct readers r = {(enum family)_i, 0};
+        struct test_key k;
+        begin(&by_bytes);
+        memset(threads, 0, sizeof threads);
+        for (int i = 0; i < READERS; i++)
+            ck_assert_int_eq(lladd_thread_start(&threads[i], read_keys, &r), 0);
+        for (uint32_t i = 0; i < KEYS; i++) {
+            struct lladd_dtable_key key = make_key(r.family, scattered(i), &k);
+            sure(ll_managed__mem_node(part, &key) != 0, "memory");
+            lladd_atomic_store32(&r.n, i + 1);
+        }
+        for (int i = 0; i < READERS; i++)
+            lladd_thread_join(&threads[i]);
+        end();
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("index of a memtable");
+    TCase *tc = tcase_create("all");
+    tcase_add_loop_test(tc, keys_are_found, 0, FAMILIES * ORDERS);
+    tcase_add_test(tc, comparators_order_keys);
+    tcase_add_loop_test(tc, memory_of_keys, 0, FAMILIES * ORDERS);
+    suite_add_tcase(s, tc);
+    TCase *threads = tcase_create("threads");
+    tcase_add_loop_test(threads, readers_find_keys_meanwhile, 0, FAMILIES);
+    suite_add_tcase(s, threads);
+    return fixture_run(s);
+}
