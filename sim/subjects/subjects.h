@@ -55,6 +55,8 @@
     X(promises) \
     X(records) \
     X(regions) \
+    X(replica) \
+    X(replica_threads) \
     X(roots) \
     X(rounds) \
     X(slots) \

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One thread applies a stream, readers wait for positions and read, and background threads digest
+ * and combine. A reader that has waited for a position sees all transactions up to it, and of each
+ * other one all rows or none, in both tables.
+ */
+#include "replica_fixture.h"
+
+#include <lladd/sync.h>
+
+enum { TXNS = 400, READERS = 2, ROWS = 12 };
+
+static struct fixture b;
+static struct lladd_replica *r;
+static struct lladd_managed *tables[SOURCE_TABLES];
+static uint32_t ended; /* atomic */
+
+/* Master transaction n has the positions 100 n to 100 n + 99; its rows have the value n. */
+static void send(uint32_t n)
+{
+    struct lladd_replica_event e[2 + ROWS];
+    size_t k = 0, done;
+    e[k++] = event_of(LLADD_REPLICA_BEGIN, 100 * n, n);
+    for (uint32_t i = 0; i < ROWS; i++) {
+        e[k] = event_put(100 * n + k, n, source_tables[i % 2], i / 2, "");
+        e[k++].after = lladd_dtable_value_of(&n, sizeof n);
+    }
+    e[k] = event_of(LLADD_REPLICA_COMMIT, 100 * n + 99, n);
+    struct lladd_error err = LLADD_ERROR_INIT;
+    int rc = lladd_replica_apply(r, e, k + 1, &done, &err);
+    ck_assert_msg(rc == 0, "%s", err.message);
+}
+
+static void *reader(void *arg)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    uint64_t rng = (uint64_t)(uintptr_t)arg + 1;
+    for (uint32_t n = 1; n < TXNS; n += (uint32_t)(seeded_next(&rng) % 9)) {
+        struct lladd_txn *txn;
+        uint32_t seen = 0;
+        int rc = lladd_replica_wait(r, 100 * n + 99, UINT64_MAX, &err);
+        ck_assert_msg(rc == 0, "%s", err.message);
+        ck_assert_int_eq(lladd_begin(b.db, NULL, &txn, &err), 0);
+        for (uint32_t i = 0; i < ROWS; i++) {
+            struct lladd_dtable_key key = lladd_dtable_u32(i / 2);
+            uint32_t is;
+            size_t len;
+            ok(txn, lladd_managed_get(txn, tables[i % 2], &key, &is, sizeof is, &len));
+            ck_assert(i == 0 || is == seen);
+            seen = is;
+        }
+        ck_assert_uint_ge(seen, n);
+        commit(txn);
+    }
+    return NULL;
+}
+
+/* Asks for positions all the time. */
+static void *asker(void *arg)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    uint64_t durable = 0, from = 0;
+    (void)arg;
+    while (!lladd_atomic_load32(&ended)) {
+        uint64_t now, next;
+        ck_assert_int_eq(lladd_replica_durable(r, &now, &err), 0);
+        ck_assert_int_eq(lladd_replica_from(r, &next), 0);
+        ck_assert_uint_ge(now, durable);
+        ck_assert_uint_ge(next, from);
+        durable = now;
+        from = next;
+        lladd_yield();
+    }
+    return NULL;
+}
+
+START_TEST(readers_beside_the_applier)
+{
+    struct lladd_replica_options o = LLADD_REPLICA_OPTIONS_INIT;
+    struct lladd_managed_options m = LLADD_MANAGED_OPTIONS_INIT;
+    struct lladd_thread threads[READERS + 1] = {0};
+    fixture_init_threads(&b);
+    ok_db(&b, lladd_replica_register(&b.options, &b.err));
+    fixture_open(&b);
+    m.flags = LLADD_MANAGED_UNLOGGED;
+    m.schedule = LLADD_MANAGED_LEVELS;
+    m.memory_bytes = 4000;
+    for (unsigned i = 0; i < SOURCE_TABLES; i++)
+        tables[i] = managed_table(&b, source_tables[i], &m);
+    o.lag_bytes = 4000;
+    r = replica_open(&b, &o);
+    ok_db(&b, lladd_managed_threads(b.db, 2, &b.err));
+    for (uintptr_t i = 0; i < READERS; i++)
+        ck_assert_int_eq(lladd_thread_start(&threads[i], reader, (void *)i), 0);
+    ck_assert_int_eq(lladd_thread_start(&threads[READERS], asker, NULL), 0);
+    for (uint32_t n = 1; n <= TXNS; n++)
+        send(n);
+    lladd_atomic_store32(&ended, 1);
+    for (unsigned i = 0; i <= READERS; i++)
+        lladd_thread_join(&threads[i]);
+    ok_db(&b, lladd_managed_threads(b.db, 0, &b.err));
+    for (unsigned i = 0; i < SOURCE_TABLES; i++)
+        managed_close(&b, tables[i]);
+    replica_close(&b, r);
+    fixture_free(&b);
+}
+END_TEST
+
+/* A wait ends at its time limit. */
+START_TEST(a_wait_ends)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    replica_begin(&b);
+    r = replica_open(&b, NULL);
+    ck_assert_int_eq(lladd_replica_wait(r, 1, 1000000, &err), LLADD_TIMEOUT);
+    ck_assert_int_eq(lladd_replica_wait(r, 1, 0, &err), LLADD_TIMEOUT);
+    replica_done(&b, r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("threads");
+    TCase *tc = tcase_create("all");
+    tcase_add_test(tc, readers_beside_the_applier);
+    tcase_add_test(tc, a_wait_ends);
+    suite_add_tcase(suite, tc);
+    return fixture_run(suite);
+}
