@@ -594,6 +594,57 @@ def multicolumn_seeds():
     yield "numbers-wide", b"\2\3" + b"".join(struct.pack("<Q", i * 2**40) for i in range(60))
 
 
+def replica_seeds():
+    raw, right, script = 0, 1, 2
+
+    def event(kind, position, txn, table=b"", type=0, key=None, to=None, before=(0, b""),
+              after=(0, b"")):
+        body = (table + b"\0" if table else b"") + (key or b"") + (to or b"") + before[1] + after[1]
+        flags = before[0] | after[0] << 2 | (key is not None) << 4 | (to is not None) << 5
+        head = struct.pack("<IQQBBBBBBHHHII", crc32c(body), position, txn, 1, kind, type, flags,
+                           len(table) + 1 if table else 0, 0, len(key or b""), len(to or b""), 0,
+                           len(before[1]), len(after[1]))
+        return struct.pack("<I", crc32c(head)) + head + body
+
+    def number(n):
+        return struct.pack("<Q", n)
+
+    begin, commit, abort, put, delete, range_, mark = 1, 2, 3, 4, 5, 6, 7
+    found, none = 2, 1
+    events = {
+        "begin": event(begin, 1, 7), "commit": event(commit, 9, 7), "abort": event(abort, 9, 2**63),
+        "mark": event(mark, 4, 2),
+        "put": event(put, 2, 7, b"t", 1, number(5), after=(found, b"value")),
+        "put-before": event(put, 2, 7, b"t", 5, b"\0key", before=(found, b"was"),
+                            after=(found, b"")),
+        "put-new": event(put, 2, 7, b"t", 4, b"key", before=(none, b""), after=(found, b"v")),
+        "delete": event(delete, 2, 7, b"t", 2, number(2**64 - 1)),
+        "delete-double": event(delete, 2, 7, b"t", 3, number(2**63 + 9), before=(found, b"w")),
+        "range": event(range_, 2, 7, b"t", 1, number(1), number(9)),
+        "range-to": event(range_, 2, 7, b"t", 4, None, b"z"),
+        "range-all": event(range_, 2, 7, b"t")}
+    for name, one in events.items():
+        yield name, bytes([raw]) + one
+        yield f"right-{name}", bytes([right]) + one
+    yield "many", bytes([raw]) + b"".join(events.values())
+    yield "cut", bytes([raw]) + events["begin"] + events["put"][:-1]
+    newer = bytearray(events["put"])
+    newer[24] = 2
+    yield "right-newer", bytes([right]) + bytes(newer)
+    # A command: kind, step of the position, transaction, key; bits of the transaction select the
+    # table.
+    plain = [(begin, 1, 1, 0), (put, 1, 1, 3), (begin, 2, 2, 0), (put, 1, 0x12, 3),
+             (commit, 1, 2, 0), (range_, 1, 1, 1), (delete, 1, 0x11, 4), (mark, 1, 0, 0),
+             (commit, 3, 1, 0)]
+    scripts = {"plain": plain, "aborted": plain[:2] + [(abort, 1, 1, 0)],
+               "twice": plain[:2] + 2 * [(commit, 1, 1, 0)], "back": plain[:1] + [(put, 0, 1, 3)],
+               "unknown": [(put, 1, 3, 3)], "table": plain[:1] + [(put, 1, 0x31, 3)],
+               "type": plain[:1] + [(put, 1, 0x81, 3)], "mark": [(mark, 1, 9, 0)],
+               "again": plain + [(0, 0, 0, 0)] + plain}
+    for name, commands in scripts.items():
+        yield f"script-{name}", bytes([script]) + b"".join(bytes(c) for c in commands)
+
+
 def main(make_db, folder):
     with tempfile.TemporaryDirectory() as work:
         bases = {kind: made(make_db, work, kind) for kind in ("clean", "crashed")}
@@ -607,6 +658,7 @@ def main(make_db, folder):
                           ("fuzz_multicolumn", multicolumn_seeds()),
                           ("fuzz_journal", journal_seeds()),
                           ("fuzz_managed", managed_seeds()),
+                          ("fuzz_replica", replica_seeds()),
                           ("fuzz_manifest", manifest_seeds()),
                           ("fuzz_pages_index", pages_index_seeds()),
                           ("fuzz_segment_index", segment_index_seeds())):
