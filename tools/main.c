@@ -8,6 +8,11 @@
  * not in use, and recover it in memory (peek.c). `recover`, `resolve`, `load`, `hash put`,
  * `btree put`, `dtable put` and similar verbs open the database. `sim` needs no database: it runs
  * another program. docs/man/lladd.1 is the manual.
+ * is in use, crashed or damaged. Verbs that read structures (`dump`, get, scan, stat and check of
+ * `hash`, `btree` and `dtable`, a part of `verify` and of `stat`) need a database that is not in
+ * use, and recover it in memory (peek.c). `recover`, `resolve`, `load`, `hash put`, `btree put`,
+ * `dtable put`, `replica apply` and similar verbs open the database. `sim` needs no database: it
+ * runs another program. docs/man/lladd.1 is the manual.
  */
 #include "tool.h"
 
@@ -32,6 +37,7 @@ static const struct {
     {"hash", tool_hash, "get, put, del, scan: one hash table, for scripts"},
     {"btree", tool_btree, "create, get, put, del, scan, stat, check: one B+tree, for scripts"},
     {"dtable", tool_dtable, "create, put, get, del, scan, maintain, alter, stat: managed dTables"},
+    {"replica", tool_replica, "apply, check, status, dump: dTables that follow a source"},
     {"backup", tool_backup, "make a backup in a store"},
     {"restore", tool_restore, "make a database out of a backup, or list the backups"},
     {"archive", tool_archive, "list, check, expire, roll a store; store a closed database's log"},
@@ -46,11 +52,12 @@ static void print_usage(FILE *to)
         fprintf(to, "  %-10s%s\n", verbs[i].name, verbs[i].about);
     fprintf(to,
             "\n\"lladd VERB --help\" says more. Only recover, resolve, load, backup, restore,\n"
-            "archive, scrub, and put, del, create, alter and maintain of hash, btree and\n"
-            "dtable change anything. Every verb takes --json; all but sim also --ops FILE.so,\n"
-            "for operations that are not built in. Exit status: 0 success, 1 the database is\n"
-            "damaged (hash, btree, dtable: or the key does not exist), 2 the command could not\n"
-            "be carried out, 3 not all was checked.\n");
+            "archive, scrub, put, del, create, alter and maintain of hash, btree and dtable,\n"
+            "and apply of replica change anything. Every verb takes --json; all but sim also\n"
+            "--ops FILE.so, for operations that are not built in. Exit status: 0 success, 1 the\n"
+            "database is damaged (hash, btree, dtable: or the key does not exist; replica: or\n"
+            "the events are broken or do not fit), 2 the command could not be carried out,\n"
+            "3 not all was checked.\n");
 }
 
 int main(int argc, char **argv)

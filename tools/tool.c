@@ -6,8 +6,8 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <lladd/dtable_managed.h>
 #include <lladd/lock.h>
+#include <lladd/replica.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,13 +111,13 @@ static int load_plugin(struct tool *t)
 }
 
 /* Registers the library's optional extensions: locks, because a transaction in doubt may hold
- * locks, and the journal and managed dTables, which the database may use. */
+ * locks, and the journal, managed dTables and replicas, which the database may use. */
 static int register_known(struct tool *t)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     int rc = lladd_lock_register(&t->options, &err);
     if (!rc)
-        rc = lladd_managed_register(&t->options, &err);
+        rc = lladd_replica_register(&t->options, &err); /* and managed dTables */
     rc = rc ? tool_fail(t, "%s", err.message) : 0;
     rc = !rc && t->plugin ? load_plugin(t) : rc;
     if (rc)

@@ -351,6 +351,7 @@ int tool_sim(int argc, char **argv);
 int tool_dump(int argc, char **argv);
 int tool_load(int argc, char **argv);
 int tool_dtable(int argc, char **argv);
+int tool_replica(int argc, char **argv);
 int tool_hash(int argc, char **argv);
 int tool_btree(int argc, char **argv);
 int tool_backup(int argc, char **argv);
