@@ -194,6 +194,26 @@ struct ll_layers {
 int ll_managed__layers(struct lladd_managed *, const struct ll_version *, uint64_t snapshot,
                        struct ll_use *own, struct ll_layers *, struct lladd_error *);
 void ll_managed__layers_drop(struct lladd_db *, struct ll_layers *);
+/* A cursor over layers. */
+struct ll_rows {
+    struct ll_layers layers;
+    struct lladd_dtable_cursor *cursor;
+    unsigned char *key; /* a copy of a key's bytes; NULL: none was made */
+    size_t cap_key;
+};
+/* Opens the cursor on the layers that ll_managed__layers makes. After an error *rows is empty. */
+int ll_managed__rows_open(struct lladd_managed *, const struct ll_version *, uint64_t snapshot,
+                          struct ll_use *own, struct ll_rows *, struct lladd_error *);
+void ll_managed__rows_close(struct lladd_db *, struct ll_rows *);
+/* Copies the key's bytes to rows->key, because the memory that they are in may be released. */
+int ll_managed__rows_keep(struct lladd_db *, struct ll_rows *, struct lladd_dtable_key *,
+                          struct lladd_error *);
+/* Gets the key at which the cursor is, as such a copy: the cursor is about to leave its row. */
+int ll_managed__rows_key(struct lladd_db *, struct ll_rows *, struct lladd_dtable_key *,
+                         struct lladd_error *);
+/* The cursor has searched the row of a key in this direction: moves on if it is at this key. */
+int ll_managed__rows_pass(struct ll_rows *, const struct lladd_dtable_order *,
+                          const struct lladd_dtable_key *, bool forward, struct lladd_error *);
 /* Called for an iterator over a transaction's own rows, when the transaction may have deleted
  * ranges since the last call. */
 void ll_managed__snapshot_iter_again(struct ll_snapshot_iter *);

@@ -68,11 +68,8 @@ static int interval(const struct lladd_dtable *t, const struct lladd_dtable_key 
 /* ---- cursors --------------------------------------------------------------------------------- */
 
 struct cursor {
-    struct ll_layers layers;
-    struct lladd_dtable_cursor *rows;
+    struct ll_rows rows;
     uint64_t puts; /* number of the transaction's writes when the cursor was positioned */
-    unsigned char *key;
-    size_t cap_key;
 };
 
 static int cursor_seek(const struct lladd_dtable *t, void *cursor, enum lladd_dtable_where where,
@@ -80,44 +77,21 @@ static int cursor_seek(const struct lladd_dtable *t, void *cursor, enum lladd_dt
 {
     struct cursor *c = cursor;
     c->puts = use_of(t)->puts;
-    ll_managed__snapshot_iter_again(&c->layers.slices[0]);
-    return lladd_dtable_go(c->rows, where, key, err);
-}
-
-/* Copies the current key, because the cursor is about to leave its row. */
-static int keep_key(const struct lladd_dtable *t, struct cursor *c, struct lladd_dtable_key *key,
-                    struct lladd_error *err)
-{
-    int rc = lladd_dtable_row(c->rows, key, NULL, err);
-    if (rc || key->bytes.len == 0)
-        return rc;
-    if (key->bytes.len > c->cap_key) {
-        unsigned char *p = lladd_mem_resize(t->db, c->key, key->bytes.len + 64);
-        if (!p)
-            return ll_managed__no_memory(err);
-        c->key = p;
-        c->cap_key = key->bytes.len + 64;
-    }
-    lladd_copy(c->key, key->bytes.data, key->bytes.len);
-    key->bytes.data = c->key;
-    return 0;
+    ll_managed__snapshot_iter_again(&c->rows.layers.slices[0]);
+    return lladd_dtable_go(c->rows.cursor, where, key, err);
 }
 
 static int cursor_step(const struct lladd_dtable *t, void *cursor, bool forward,
                        struct lladd_error *err)
 {
     struct cursor *c = cursor;
-    struct lladd_dtable_key key, found;
+    struct lladd_dtable_key key;
     if (c->puts == use_of(t)->puts)
-        return forward ? lladd_dtable_next(c->rows, err) : lladd_dtable_prev(c->rows, err);
-    TRY(keep_key(t, c, &key, err));
-    int rc =
-        cursor_seek(t, c, forward ? LLADD_DTABLE_NOT_BEFORE : LLADD_DTABLE_NOT_AFTER, &key, err);
-    if (!rc)
-        rc = lladd_dtable_row(c->rows, &found, NULL, err);
-    if (rc || lladd_dtable_compare(&t->order, &found, &key) != 0)
-        return rc;
-    return forward ? lladd_dtable_next(c->rows, err) : lladd_dtable_prev(c->rows, err);
+        return forward ? lladd_dtable_next(c->rows.cursor, err)
+                       : lladd_dtable_prev(c->rows.cursor, err);
+    TRY(ll_managed__rows_key(t->db, &c->rows, &key, err));
+    TRY(cursor_seek(t, c, forward ? LLADD_DTABLE_NOT_BEFORE : LLADD_DTABLE_NOT_AFTER, &key, err));
+    return ll_managed__rows_pass(&c->rows, &t->order, &key, forward, err);
 }
 
 static int cursor_row(const struct lladd_dtable *t, void *cursor, struct lladd_dtable_key *key,
@@ -125,7 +99,7 @@ static int cursor_row(const struct lladd_dtable *t, void *cursor, struct lladd_d
 {
     const struct cursor *c = cursor;
     (void)t;
-    return lladd_dtable_row(c->rows, key, value, err);
+    return lladd_dtable_row(c->rows.cursor, key, value, err);
 }
 
 /* The caller may move the cursor that leads the overlay's cursor (struct lladd_dtable_lead), until
@@ -134,7 +108,7 @@ static bool cursor_lead(const struct lladd_dtable *t, void *cursor, struct lladd
 {
     const struct cursor *c = cursor;
     const struct ll_use *u = use_of(t);
-    bool leads = c->puts == u->puts && lladd_dtable_cursor_lead(c->rows, out);
+    bool leads = c->puts == u->puts && lladd_dtable_cursor_lead(c->rows.cursor, out);
     out->word = &u->puts;
     return leads;
 }
@@ -145,7 +119,7 @@ static int cursor_columns(const struct lladd_dtable *t, void *cursor,
 {
     const struct cursor *c = cursor;
     (void)t;
-    return lladd_dtable_row_columns(c->rows, want, state, err);
+    return lladd_dtable_row_columns(c->rows.cursor, want, state, err);
 }
 
 /* Returns the run if all rows that the transaction sees are in one run: the transaction has written
@@ -165,9 +139,7 @@ static const struct lladd_dtable *only(const struct lladd_dtable *t)
 static void cursor_close(const struct lladd_dtable *t, void *cursor)
 {
     struct cursor *c = cursor;
-    lladd_dtable_cursor_close(c->rows);
-    ll_managed__layers_drop(t->db, &c->layers);
-    lladd_mem_free(t->db, c->key);
+    ll_managed__rows_close(t->db, &c->rows);
     ll_managed__use_drop(use_of(t));
 }
 
@@ -175,13 +147,9 @@ static int cursor_open(const struct lladd_dtable *t, void *cursor, struct lladd_
 {
     struct ll_use *u = use_of(t);
     struct cursor *c = cursor;
-    TRY(ll_managed__layers(u->t, u->view, u->snapshot, u, &c->layers, err));
-    int rc = lladd_dtable_cursor_open(c->layers.all, LLADD_DTABLE_TOMBSTONES, &c->rows, err);
-    if (rc)
-        ll_managed__layers_drop(t->db, &c->layers);
-    else
-        lladd_atomic_add64(&u->refs, 1);
-    return rc;
+    TRY(ll_managed__rows_open(u->t, u->view, u->snapshot, u, &c->rows, err));
+    lladd_atomic_add64(&u->refs, 1);
+    return 0;
 }
 
 const struct lladd_dtable_class ll_managed__table_class = {

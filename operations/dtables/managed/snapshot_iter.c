@@ -182,3 +182,58 @@ void ll_managed__layers_drop(struct lladd_db *db, struct ll_layers *l)
     lladd_mem_free(db, l->tables);
     *l = (struct ll_layers){.all = NULL};
 }
+
+/* ---- cursors over layers --------------------------------------------------------------------- */
+
+int ll_managed__rows_open(struct lladd_managed *t, const struct ll_version *v, uint64_t snapshot,
+                          struct ll_use *own, struct ll_rows *r, struct lladd_error *err)
+{
+    *r = (struct ll_rows){.key = NULL};
+    TRY(ll_managed__layers(t, v, snapshot, own, &r->layers, err));
+    int rc = lladd_dtable_cursor_open(r->layers.all, LLADD_DTABLE_TOMBSTONES, &r->cursor, err);
+    if (rc)
+        ll_managed__layers_drop(t->db, &r->layers);
+    return rc;
+}
+
+void ll_managed__rows_close(struct lladd_db *db, struct ll_rows *r)
+{
+    lladd_dtable_cursor_close(r->cursor);
+    ll_managed__layers_drop(db, &r->layers);
+    lladd_mem_free(db, r->key);
+}
+
+int ll_managed__rows_keep(struct lladd_db *db, struct ll_rows *r, struct lladd_dtable_key *key,
+                          struct lladd_error *err)
+{
+    enum { MORE = 64 };
+    if (key->bytes.len == 0 || key->bytes.data == r->key)
+        return 0;
+    if (key->bytes.len > r->cap_key) {
+        unsigned char *p = lladd_mem_resize(db, r->key, key->bytes.len + MORE);
+        if (!p)
+            return ll_managed__no_memory(err);
+        r->key = p;
+        r->cap_key = key->bytes.len + MORE;
+    }
+    lladd_copy(r->key, key->bytes.data, key->bytes.len);
+    key->bytes.data = r->key;
+    return 0;
+}
+
+int ll_managed__rows_key(struct lladd_db *db, struct ll_rows *r, struct lladd_dtable_key *key,
+                         struct lladd_error *err)
+{
+    int rc = lladd_dtable_row(r->cursor, key, NULL, err);
+    return rc ? rc : ll_managed__rows_keep(db, r, key, err);
+}
+
+int ll_managed__rows_pass(struct ll_rows *r, const struct lladd_dtable_order *order,
+                          const struct lladd_dtable_key *key, bool forward, struct lladd_error *err)
+{
+    struct lladd_dtable_key found;
+    int rc = lladd_dtable_row(r->cursor, &found, NULL, err);
+    if (rc || lladd_dtable_compare(order, &found, key) != 0)
+        return rc;
+    return forward ? lladd_dtable_next(r->cursor, err) : lladd_dtable_prev(r->cursor, err);
+}
