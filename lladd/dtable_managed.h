@@ -120,9 +120,10 @@ LLADD_API int lladd_managed_open(struct lladd_db *, const char *name, struct lla
 LLADD_API int lladd_managed_create_open(struct lladd_db *, const char *name,
                                         const struct lladd_managed_options *,
                                         struct lladd_managed **out, struct lladd_error *);
-/** Closes the table. LLADD_BUSY, and the table stays open, while transactions or cursors use the
- *  table, or if a transaction in doubt has written to it. Waits until background work on the table
- *  has stopped. Closing the database closes tables that are still open. */
+/** Closes the table. LLADD_BUSY, and the table stays open, while transactions, cursors or open
+ *  snapshots (lladd_managed_snapshot_table) use the table, or if a transaction in doubt has written
+ *  to it. Waits until background work on the table has stopped. Closing the database closes tables
+ *  that are still open. */
 LLADD_API int lladd_managed_close(struct lladd_managed *, struct lladd_error *);
 /** Selects options of a table. */
 enum {
@@ -195,6 +196,31 @@ LLADD_API int lladd_managed_get(struct lladd_txn *, struct lladd_managed *,
  *  is closed; the caller does not close the table. */
 LLADD_API int lladd_managed_table(struct lladd_txn *, struct lladd_managed *,
                                   const struct lladd_dtable **out);
+
+/** An open snapshot: all managed tables of a database as they were when the snapshot was opened,
+ *  for a reader that stays for hours. It keeps no transaction open. The next digest of a table
+ *  writes the rows that the snapshot sees in memory to a run of their own. From then on the
+ *  snapshot keeps no memory of the table, but this run and the runs that the table had then, also
+ *  when they are replaced: up to the whole table once more on the disk. A crash closes the
+ *  snapshot, and these runs are freed after the next open. Writers, digests and combines never wait
+ *  for it. */
+struct lladd_managed_snapshot;
+/** Opens a snapshot. Any thread. LLADD_NO_MEMORY. */
+LLADD_API int lladd_managed_snapshot_open(struct lladd_db *, struct lladd_managed_snapshot **out,
+                                          struct lladd_error *);
+/** Gets a table as it was when the snapshot was opened: a dTable for lladd_dtable_lookup, cursors
+ *  and batches, that any number of threads may use. A table that was created later has no rows. The
+ *  table cannot be closed, and so not dropped, while the snapshot is open (LLADD_BUSY). A table
+ *  that this call was not made for can be closed and dropped. LLADD_CONFLICT if the table was
+ *  opened after the snapshot, and its rows of that time are gone: it was digested since, or it is
+ *  unlogged. LLADD_BUSY while the table is being closed. */
+LLADD_API int lladd_managed_snapshot_table(struct lladd_managed_snapshot *, struct lladd_managed *,
+                                           const struct lladd_dtable **out, struct lladd_error *);
+/** Closes the snapshot; NULL does nothing. No pin may hold a value of its tables. The tables live
+ *  until the snapshot's last cursor is closed. A cursor that does not move keeps the memory of the
+ *  row that it is at. Closing the database closes snapshots that are still open, but not their
+ *  cursors: close these before. */
+LLADD_API void lladd_managed_snapshot_close(struct lladd_managed_snapshot *);
 
 /** A row to be put. */
 struct lladd_managed_row {
@@ -290,6 +316,9 @@ struct lladd_managed_stats {
                                               takes */
     uint64_t level_bytes;                /**< with LLADD_MANAGED_LEVELS: the bytes at which C1 is
                                               combined with C2; otherwise 0 */
+    uint64_t snapshots;          /**< open snapshots that can read the table */
+    uint64_t oldest_snapshot_ns; /**< time since the oldest of them was opened */
+    uint64_t held_runs, held_pages; /**< obsolete runs that open snapshots keep, and their pages */
 };
 /** Fills as much as out->struct_size says. `runs` (nullable) gets at most `n` runs, newest
  *  first. */

@@ -6,13 +6,8 @@
  * is in use, crashed or damaged. Verbs that read structures (`dump`, `journal`, get, scan, stat and
  * check of `hash`, `btree` and `dtable`, a part of `verify` and of `stat`) need a database that is
  * not in use, and recover it in memory (peek.c). `recover`, `resolve`, `load`, `hash put`,
- * `btree put`, `dtable put` and similar verbs open the database. `sim` needs no database: it runs
- * another program. docs/man/lladd.1 is the manual.
- * is in use, crashed or damaged. Verbs that read structures (`dump`, get, scan, stat and check of
- * `hash`, `btree` and `dtable`, a part of `verify` and of `stat`) need a database that is not in
- * use, and recover it in memory (peek.c). `recover`, `resolve`, `load`, `hash put`, `btree put`,
- * `dtable put`, `replica apply` and similar verbs open the database. `sim` needs no database: it
- * runs another program. docs/man/lladd.1 is the manual.
+ * `btree put`, `dtable put`, `replica apply` and similar verbs open the database. `sim` needs no
+ * database: it runs another program. docs/man/lladd.1 is the manual.
  */
 #include "tool.h"
 

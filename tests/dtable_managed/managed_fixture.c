@@ -101,38 +101,80 @@ static void add(struct text *t, const struct lladd_dtable_key *key,
     t->bytes[t->len] = 0;
 }
 
-char *managed_text(struct lladd_txn *txn, struct lladd_managed *t)
+/* Looks a row's key up, in the transaction if there is one. */
+static void look_again(struct fixture *b, struct lladd_txn *txn, struct lladd_managed *t,
+                       const struct lladd_dtable *table, const struct lladd_dtable_key *key,
+                       const struct lladd_dtable_value *v)
+{
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
+    struct lladd_dtable_value again;
+    if (txn)
+        ok(txn, lladd_managed_lookup(txn, t, key, &pin, &again));
+    else
+        ok_db(b, lladd_dtable_lookup(table, key, &pin, &again, &b->err));
+    ck_assert_int_eq(again.state, LLADD_DTABLE_FOUND);
+    ck_assert_uint_eq(again.bytes.len, v->bytes.len);
+    ck_assert(v->bytes.len == 0 || !memcmp(again.bytes.data, v->bytes.data, v->bytes.len));
+    lladd_dtable_unpin(&pin);
+}
+
+static char *text_of(struct fixture *b, struct lladd_txn *txn, struct lladd_managed *t,
+                     const struct lladd_dtable *table)
 {
     struct text forward = {.bytes = calloc(1, 1), .cap = 1}, back = forward;
-    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
-    struct lladd_error *err = lladd_txn_error_out(txn);
-    const struct lladd_dtable *table = NULL;
     struct lladd_dtable_cursor *c = NULL;
     struct lladd_dtable_key key;
-    struct lladd_dtable_value v, again;
+    struct lladd_dtable_value v;
     back.bytes = calloc(1, 1);
-    ok(txn, lladd_managed_table(txn, t, &table));
-    ok(txn, lladd_dtable_cursor_open(table, 0, &c, err));
+    ok_db(b, lladd_dtable_cursor_open(table, 0, &c, &b->err));
     int rc;
-    while ((rc = lladd_dtable_next(c, err)) == 0) {
-        ok(txn, lladd_dtable_row(c, &key, &v, err));
+    while ((rc = lladd_dtable_next(c, &b->err)) == 0) {
+        ok_db(b, lladd_dtable_row(c, &key, &v, &b->err));
         add(&forward, &key, &v, false);
-        ok(txn, lladd_managed_lookup(txn, t, &key, &pin, &again));
-        ck_assert_int_eq(again.state, LLADD_DTABLE_FOUND);
-        ck_assert_uint_eq(again.bytes.len, v.bytes.len);
-        ck_assert(v.bytes.len == 0 || !memcmp(again.bytes.data, v.bytes.data, v.bytes.len));
+        look_again(b, txn, t, table, &key, &v);
     }
     ck_assert_int_eq(rc, LLADD_END);
-    while ((rc = lladd_dtable_prev(c, err)) == 0) {
-        ok(txn, lladd_dtable_row(c, &key, &v, err));
+    while ((rc = lladd_dtable_prev(c, &b->err)) == 0) {
+        ok_db(b, lladd_dtable_row(c, &key, &v, &b->err));
         add(&back, &key, &v, true);
     }
     ck_assert_int_eq(rc, LLADD_END);
-    lladd_dtable_unpin(&pin);
     lladd_dtable_cursor_close(c);
     ck_assert_str_eq(forward.bytes, back.bytes);
     free(back.bytes);
     return forward.bytes;
+}
+
+char *managed_text(struct lladd_txn *txn, struct lladd_managed *t)
+{
+    struct fixture b = {.db = lladd_txn_db(txn)};
+    const struct lladd_dtable *table = NULL;
+    ok(txn, lladd_managed_table(txn, t, &table));
+    return text_of(&b, txn, t, table);
+}
+
+struct lladd_managed_snapshot *managed_snapshot(struct fixture *b)
+{
+    struct lladd_managed_snapshot *s = NULL;
+    ok_db(b, lladd_managed_snapshot_open(b->db, &s, &b->err));
+    return s;
+}
+
+const struct lladd_dtable *managed_snapshot_table(struct fixture *b,
+                                                  struct lladd_managed_snapshot *s,
+                                                  struct lladd_managed *t)
+{
+    const struct lladd_dtable *table = NULL;
+    ok_db(b, lladd_managed_snapshot_table(s, t, &table, &b->err));
+    return table;
+}
+
+void managed_snapshot_sees(struct fixture *b, struct lladd_managed_snapshot *s,
+                           struct lladd_managed *t, const char *rows)
+{
+    char *text = text_of(b, NULL, t, managed_snapshot_table(b, s, t));
+    ck_assert_str_eq(text, rows);
+    free(text);
 }
 
 void managed_sees(struct lladd_txn *txn, struct lladd_managed *t, const char *rows)
@@ -162,6 +204,16 @@ void managed_tidy(struct fixture *b, struct lladd_managed *t)
     while (more)
         ok_db(b, lladd_managed_maintain(t, &more, &b->err));
     ok_db(b, lladd_managed_maintain(t, &more, &b->err));
+}
+
+void managed_nothing_held(struct fixture *b, struct lladd_managed *t)
+{
+    managed_tidy(b, t);
+    struct lladd_managed_stats s = managed_stats(b, t);
+    ck_assert_uint_eq(s.obsolete, 0);
+    ck_assert_uint_eq(s.snapshots, 0);
+    ck_assert_uint_eq(s.held_runs, 0);
+    ck_assert_uint_eq(s.oldest_snapshot_ns, 0);
 }
 
 void managed_no_leaks(struct fixture *b)

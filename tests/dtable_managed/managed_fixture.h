@@ -32,11 +32,20 @@ void managed_fill_in(struct lladd_txn *, struct lladd_managed *, const char *row
  * caller frees the text. */
 char *managed_text(struct lladd_txn *, struct lladd_managed *);
 void managed_sees(struct lladd_txn *, struct lladd_managed *, const char *rows);
+/* Opens a snapshot, and gets a table in it. */
+struct lladd_managed_snapshot *managed_snapshot(struct fixture *);
+const struct lladd_dtable *managed_snapshot_table(struct fixture *, struct lladd_managed_snapshot *,
+                                                  struct lladd_managed *);
+/* Asserts that an open snapshot sees these rows. */
+void managed_snapshot_sees(struct fixture *, struct lladd_managed_snapshot *,
+                           struct lladd_managed *, const char *rows);
 /* Asserts that a new transaction sees these rows. */
 void managed_expect(struct fixture *, struct lladd_managed *, const char *rows);
 struct lladd_managed_stats managed_stats(struct fixture *, struct lladd_managed *);
 /* Does the background work until none is due any more. */
 void managed_tidy(struct fixture *, struct lladd_managed *);
+/* Asserts that no open snapshot keeps anything of the table. */
+void managed_nothing_held(struct fixture *, struct lladd_managed *);
 /* Asserts that every allocated page has an owner. */
 void managed_no_leaks(struct fixture *);
 

@@ -9,6 +9,7 @@
 static struct fixture b;
 static struct lladd_managed *t;
 static enum lladd_managed_schedule schedule; /* of the table */
+static struct lladd_managed_snapshot *snapshot;
 
 /* The rows before each step, and the other rows that may be there after a crash during the step. */
 struct promise {
@@ -227,6 +228,124 @@ START_TEST(every_allocation_of_a_new_one_fails_once)
 }
 END_TEST
 
+/* ---- with an open snapshot ------------------------------------------------------------------- */
+
+static const struct promise kept[] = {
+    {"1=a 2=a", "1=a 2=a"},         {"1=a 2=a", "1=b 2=a 4=b"},     {"1=b 2=a 4=b", "1=b 2=a 4=b"},
+    {"1=b 2=a 4=b", "1=b 2=a 4=b"}, {"1=b 2=a 4=b", "1=b 2=a 4=b"}, {"1=b 2=a 4=b", "1=b 2=a 4=b"},
+    {"1=b 2=a 4=b", "1=b 2=a 4=b"}};
+enum { KEPT_STEPS = sizeof kept / sizeof *kept };
+
+/* Reads the two rows that the snapshot has. */
+static int read_kept(void)
+{
+    const struct lladd_dtable *table;
+    struct lladd_dtable_cursor *c;
+    struct lladd_dtable_value v;
+    struct lladd_dtable_key key = lladd_dtable_u32(2);
+    char value;
+    size_t len;
+    int rc = lladd_managed_snapshot_table(snapshot, t, &table, &b.err);
+    if (!rc)
+        rc = lladd_dtable_get(table, &key, &value, 1, &len, &b.err);
+    if (!rc)
+        rc = lladd_dtable_cursor_open(table, 0, &c, &b.err);
+    if (rc)
+        return rc;
+    for (uint32_t i = 1; i <= 2 && !rc; i++) {
+        rc = lladd_dtable_next(c, &b.err);
+        if (!rc)
+            rc = lladd_dtable_row(c, &key, &v, &b.err);
+        if (!rc)
+            ck_assert(key.number == i && v.bytes.len == 1 && *(const char *)v.bytes.data == 'a');
+    }
+    if (!rc) {
+        rc = lladd_dtable_next(c, &b.err);
+        ck_assert_int_ne(rc, 0);
+        rc = rc == LLADD_END ? 0 : rc;
+    }
+    lladd_dtable_cursor_close(c);
+    return rc;
+}
+
+static int kept_step(int i)
+{
+    static const char *const first[] = {"1b", "3x", "4b", "3", "69", NULL};
+    switch (i) {
+    case 0:
+        return lladd_managed_snapshot_open(b.db, &snapshot, &b.err);
+    case 1:
+        return rows(first);
+    case 2:
+    case 4:
+        return read_kept();
+    case 3:
+        return lladd_managed_digest(t, &b.err);
+    case 5:
+        return lladd_managed_combine(t, 0, &b.err);
+    default:
+        return tidy();
+    }
+}
+
+static void kept_setup(void)
+{
+    setup();
+    managed_fill(&b, t, "2=x 1=x");
+    managed_fill(&b, t, "2=a 1=a"); /* the snapshot has rows in memory */
+    snapshot = NULL;
+}
+
+static void kept_unchanged(int i)
+{
+    managed_expect(&b, t, kept[i].before);
+    ck_assert_int_eq(snapshot ? read_kept() : 0, 0);
+}
+
+static void kept_crashed(int i)
+{
+    restart();
+    expect_one_of(&kept[i]);
+    done(NULL);
+}
+
+static void kept_done(uint64_t run)
+{
+    ck_assert_int_eq(read_kept(), 0);
+    ck_assert_uint_gt(managed_stats(&b, t).held_pages, 0);
+    if (run % 8 == 0)
+        restart();
+    else
+        lladd_managed_snapshot_close(snapshot);
+    done("1=b 2=a 4=b");
+}
+
+static const struct fixture_steps kept_steps = {KEPT_STEPS,     kept_setup,   kept_step,
+                                                kept_unchanged, kept_crashed, kept_done};
+
+START_TEST(every_allocation_with_a_snapshot_fails_once)
+{
+    schedule = of_loop(_i);
+    ck_assert_uint_gt(fixture_each_fails_once(&b, &kept_steps, false), 40);
+}
+END_TEST
+
+START_TEST(every_read_with_a_snapshot_fails_once)
+{
+    schedule = of_loop(_i);
+    (void)fixture_each_fails_once(&b, &kept_steps, true); /* all may be in the cache */
+}
+END_TEST
+
+START_TEST(every_write_with_a_snapshot_fails)
+{
+    schedule = of_loop(_i);
+    ck_assert_uint_gt(fixture_each_write_fails(&b, &kept_steps), 5);
+}
+END_TEST
+
+/* ---------------------------------------------------------------------------------------------- */
+
 /* After a crash the acknowledged changes are there, and perhaps also the changes that were in
  * progress. */
 START_TEST(every_write_fails)
@@ -354,6 +473,9 @@ int main(void)
     tcase_add_test(tc, every_allocation_of_a_refused_run_fails_once);
     tcase_add_test(tc, every_allocation_of_an_open_fails_once);
     tcase_add_test(tc, every_allocation_of_a_new_one_fails_once);
+    tcase_add_loop_test(tc, every_allocation_with_a_snapshot_fails_once, 0, 2);
+    tcase_add_loop_test(tc, every_read_with_a_snapshot_fails_once, 0, 2);
+    tcase_add_loop_test(tc, every_write_with_a_snapshot_fails, 0, 2);
     tcase_add_loop_test(tc, every_write_fails, 0, 2);
     tcase_add_loop_test(tc, every_read_fails_once, 0, 2);
     tcase_add_loop_test(tc, power_fails, 0, 2);

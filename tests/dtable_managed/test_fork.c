@@ -24,6 +24,9 @@ static struct parent {
     struct lladd_ctable *people;
     struct lladd_ctable_cursor *of_people;
     const struct lladd_dtable *seen; /* the table `rows` as the transaction sees it */
+    struct lladd_managed_snapshot *snapshot;
+    const struct lladd_dtable *as_it_was; /* the table `rows` as the snapshot sees it */
+    struct lladd_dtable_cursor *of_snapshot;
     struct lladd_dtable_cursor *cursor, *of_run;
     struct lladd_dtable *run, *memory;
     struct lladd_dtable_config *config;
@@ -155,6 +158,7 @@ static void managed(void)
     struct lladd_dtable_value v = lladd_dtable_value_of("v", 1);
     struct lladd_managed_row row = {key, v};
     struct lladd_managed_position position = {1, 1};
+    struct lladd_managed_snapshot *snapshot;
     const struct lladd_dtable *seen;
     struct lladd_managed *t;
     char *strings;
@@ -177,6 +181,9 @@ static void managed(void)
     FORKED(lladd_managed_lookup(p.txn, p.rows, &key, &pin, &v));
     FORKED(lladd_managed_get(p.txn, p.rows, &key, NULL, 0, &len));
     FORKED(lladd_managed_table(p.txn, p.rows, &seen));
+    FORKED(lladd_managed_snapshot_open(b.db, &snapshot, &b.err));
+    FORKED(lladd_managed_snapshot_table(p.snapshot, p.rows, &seen, &b.err));
+    lladd_managed_snapshot_close(p.snapshot); /* does nothing */
     FORKED(lladd_managed_lock(p.txn, p.rows, &key, LLADD_LOCK_S, LLADD_LOCK_TRY));
     FORKED(lladd_managed_maintain(p.rows, &more, &b.err));
     FORKED(lladd_managed_digest(p.rows, &b.err));
@@ -258,6 +265,10 @@ static void prepare(void)
     ok_db(&b, lladd_dtable_config_new(b.db, "array_dtable", &p.config, &b.err));
     ok_db(&b, lladd_dtable_cursor_open(p.run, 0, &p.of_run, &b.err));
     ok_db(&b, lladd_dtable_first(p.of_run, &b.err));
+    ok_db(&b, lladd_managed_snapshot_open(b.db, &p.snapshot, &b.err));
+    ok_db(&b, lladd_managed_snapshot_table(p.snapshot, p.rows, &p.as_it_was, &b.err));
+    ok_db(&b, lladd_dtable_cursor_open(p.as_it_was, 0, &p.of_snapshot, &b.err));
+    ok_db(&b, lladd_dtable_first(p.of_snapshot, &b.err));
     p.txn = fixture_begin(&b);
     ok(p.txn, lladd_ctable_put(p.txn, p.people, &key, &v));
     ok(p.txn, lladd_managed_put(p.txn, p.rows, &key, &v));
@@ -282,6 +293,10 @@ static void finish(void)
     lladd_ctable_cursor_close(p.of_people);
     managed_sees(p.txn, p.rows, "1=v 2=b");
     commit(p.txn);
+    ok_db(&b, lladd_dtable_next(p.of_snapshot, &b.err));
+    lladd_dtable_cursor_close(p.of_snapshot);
+    managed_snapshot_sees(&b, p.snapshot, p.rows, "1=a 2=b");
+    lladd_managed_snapshot_close(p.snapshot);
     lladd_dtable_close(p.run);
     lladd_dtable_close(p.memory);
     lladd_dtable_config_free(p.config);
@@ -309,6 +324,7 @@ START_TEST(a_child_is_refused_everywhere)
         runs();
         reads(p.run, p.of_run);
         reads(p.seen, p.cursor);
+        reads(p.as_it_was, p.of_snapshot);
         managed();
         columns();
         _exit(wrong ? 1 : 0);

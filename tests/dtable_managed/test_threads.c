@@ -3,7 +3,8 @@
  * Managed dTables and threads. 2 and 8 threads move amounts between accounts in two tables, while
  * threads of the library digest and combine. At times a thread deletes a whole table at once, and
  * puts its sum into one account. A transaction that adds up all accounts of both tables always gets
- * the same sum, also after a restart. Runs under TSan.
+ * the same sum, also after a restart. So do open snapshots, one of each thread and one of all, and
+ * they show the same amounts as before. Runs under TSan.
  */
 #include "managed_fixture.h"
 
@@ -26,8 +27,11 @@ struct worker {
     struct lladd_thread thread;
     unsigned number;
     uint64_t seed, moved, conflicts, gathered, sums;
+    struct lladd_managed_snapshot *snapshot;
+    uint64_t was[TABLES][ACCOUNTS]; /* the amounts in it */
 };
 static struct worker workers[MOST];
+static struct lladd_managed_snapshot *shared;
 
 /* An assertion for threads. */
 static void sure(bool condition, const char *what)
@@ -59,22 +63,29 @@ static uint64_t get(struct lladd_txn *txn, unsigned table, uint32_t account)
     return rc ? 0 : lladd_get64(bytes);
 }
 
+static uint64_t sum_of(const struct lladd_dtable *t)
+{
+    uint64_t all = 0;
+    struct lladd_dtable_cursor *c;
+    struct lladd_dtable_value v;
+    sure(lladd_dtable_cursor_open(t, 0, &c, NULL) == 0, "cursor");
+    int rc;
+    while ((rc = lladd_dtable_next(c, NULL)) == 0) {
+        sure(lladd_dtable_row(c, NULL, &v, NULL) == 0 && v.bytes.len == 8, "row");
+        all += lladd_get64(v.bytes.data);
+    }
+    sure(rc == LLADD_END, "next");
+    lladd_dtable_cursor_close(c);
+    return all;
+}
+
 static uint64_t sum(struct lladd_txn *txn)
 {
     uint64_t all = 0;
     for (unsigned i = 0; i < TABLES; i++) {
         const struct lladd_dtable *t;
-        struct lladd_dtable_cursor *c;
-        struct lladd_dtable_value v;
         sure(lladd_managed_table(txn, tables[i], &t) == 0, "table");
-        sure(lladd_dtable_cursor_open(t, 0, &c, NULL) == 0, "cursor");
-        int rc;
-        while ((rc = lladd_dtable_next(c, NULL)) == 0) {
-            sure(lladd_dtable_row(c, NULL, &v, NULL) == 0 && v.bytes.len == 8, "row");
-            all += lladd_get64(v.bytes.data);
-        }
-        sure(rc == LLADD_END, "next");
-        lladd_dtable_cursor_close(c);
+        all += sum_of(t);
     }
     return all;
 }
@@ -142,10 +153,48 @@ static void add_up(struct worker *w)
     w->sums++;
 }
 
+/* Reads an open snapshot in both ways. */
+static void amounts(struct lladd_managed_snapshot *s, uint64_t out[TABLES][ACCOUNTS])
+{
+    uint64_t all = 0;
+    for (unsigned i = 0; i < TABLES; i++) {
+        const struct lladd_dtable *t;
+        sure(lladd_managed_snapshot_table(s, tables[i], &t, NULL) == 0, "table");
+        all += sum_of(t);
+        for (uint32_t k = 0; k < ACCOUNTS; k++) {
+            unsigned char bytes[8] = {0};
+            struct lladd_dtable_key key = lladd_dtable_u32(k);
+            int rc = lladd_dtable_get(t, &key, bytes, sizeof bytes, NULL, NULL);
+            sure(rc == 0 || rc == LLADD_NOT_FOUND, "get");
+            out[i][k] = lladd_get64(bytes);
+        }
+    }
+    sure(all == (uint64_t)TABLES * ACCOUNTS * AMOUNT, "the sum of a snapshot");
+}
+
+/* Opens and closes a snapshot of the thread's own. Reads it, and that of all threads. */
+static void look(struct worker *w, unsigned i)
+{
+    uint64_t seen[TABLES][ACCOUNTS];
+    if (i % 40 == w->number) {
+        lladd_managed_snapshot_close(w->snapshot);
+        sure(lladd_managed_snapshot_open(b.db, &w->snapshot, NULL) == 0, "snapshot");
+        amounts(w->snapshot, w->was);
+    } else if (w->snapshot && i % 8 == 5) {
+        amounts(w->snapshot, seen);
+        sure(memcmp(seen, w->was, sizeof seen) == 0, "the same amounts");
+    } else if (i % 16 == 14) {
+        amounts(shared, seen);
+        for (uint32_t k = 0; k < ACCOUNTS; k++)
+            sure(seen[0][k] == AMOUNT && seen[1][k] == AMOUNT, "the first amounts");
+    }
+}
+
 static void *work(void *arg)
 {
     struct worker *w = arg;
     for (unsigned i = 0; i < ROUNDS; i++) {
+        look(w, i);
         move(w);
         if (i % 8 == 3)
             gather(w);
@@ -199,6 +248,7 @@ static void run(unsigned n, unsigned background, enum lladd_managed_schedule sec
         for (uint32_t k = 0; k < ACCOUNTS; k++)
             ok(txn, put(txn, i, k, AMOUNT));
     commit(txn);
+    ok_db(&b, lladd_managed_snapshot_open(b.db, &shared, &b.err));
     ok_db(&b, lladd_managed_threads(b.db, background, &b.err));
     for (unsigned i = 0; i < n; i++) {
         workers[i] = (struct worker){.number = i, .seed = i + 77};
@@ -210,7 +260,9 @@ static void run(unsigned n, unsigned background, enum lladd_managed_schedule sec
         moved += workers[i].moved;
         gathered += workers[i].gathered;
         ck_assert_uint_gt(workers[i].sums, 0);
+        lladd_managed_snapshot_close(workers[i].snapshot);
     }
+    lladd_managed_snapshot_close(shared);
     for (unsigned i = 0; i < TABLES; i++) {
         struct lladd_managed_stats s = managed_stats(&b, tables[i]);
         ck_assert_uint_eq(s.failures, 0);
@@ -321,6 +373,29 @@ START_TEST(runs_are_freed_after_the_last_snapshot)
     }
     managed_close(&b, tables[0]);
     managed_close(&b, tables[1]);
+    ok_db(&b, lladd_managed_threads(b.db, 0, &b.err));
+    fixture_free(&b);
+}
+END_TEST
+
+/* The same for an open snapshot. Nothing is due when it is closed. */
+START_TEST(runs_are_freed_after_the_last_open_snapshot)
+{
+    fixture_init_threads(&b);
+    ok_db(&b, lladd_managed_register(&b.options, &b.err));
+    fixture_open(&b);
+    tables[0] = managed_table(&b, "one", NULL);
+    ok_db(&b, lladd_managed_threads(b.db, 1, &b.err));
+    managed_fill(&b, tables[0], "1=a");
+    ok_db(&b, lladd_managed_snapshot_open(b.db, &shared, &b.err));
+    managed_fill(&b, tables[0], "1=b");
+    ok_db(&b, lladd_managed_digest(tables[0], &b.err));
+    ck_assert_uint_eq(managed_stats(&b, tables[0]).obsolete, 1);
+    managed_snapshot_sees(&b, shared, tables[0], "1=a");
+    lladd_managed_snapshot_close(shared);
+    while (managed_stats(&b, tables[0]).obsolete)
+        lladd_yield();
+    managed_close(&b, tables[0]);
     ok_db(&b, lladd_managed_threads(b.db, 0, &b.err));
     fixture_free(&b);
 }
@@ -453,6 +528,7 @@ int main(void)
     tcase_add_test(tc, eight_threads_and_levels);
     tcase_add_test(tc, a_fast_writer_is_slowed_down);
     tcase_add_test(tc, runs_are_freed_after_the_last_snapshot);
+    tcase_add_test(tc, runs_are_freed_after_the_last_open_snapshot);
     tcase_add_test(tc, freeing_does_not_delay_other_tables);
     tcase_add_test(tc, a_digest_wakes_the_threads);
     tcase_add_test(tc, closed_or_killed_while_threads_work);

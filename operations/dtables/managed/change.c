@@ -43,6 +43,7 @@ void ll_managed__change_unclaim(struct ll_managed_change *c)
 static int give_up(struct ll_managed_change *c, int rc)
 {
     struct lladd_managed *t = c->t;
+    ll_managed__holds_close(c);
     if (c->made) {
         lladd_dtable_close(c->made->table);
         lladd_mem_free(t->db, c->made);
@@ -63,6 +64,7 @@ int ll_managed__change_end(struct ll_managed_change *c, int rc, struct lladd_err
     if (rc && err && c->why.code)
         *err = c->why;
     ll_managed__change_unclaim(c);
+    ll_managed__holds_end(c);
     ll_managed__version_release(t, c->from);
     if (rc)
         ll_managed__version_release(t, c->view);
@@ -137,8 +139,10 @@ int ll_managed__change_prepare(struct ll_managed_change *c)
 {
     struct lladd_managed *t = c->t;
     c->view = ll_managed__version_new(t->db, t->view->n_mems + 1, t->view->n_runs + 1);
-    if (!c->view || ll_managed__manifest_copy(&t->manifest, c->inputs, &c->next))
+    if (!c->view || ll_managed__holds_prepare(c) ||
+        ll_managed__manifest_copy(&t->manifest, c->inputs + c->n_holds, &c->next))
         return ll_managed__no_memory(lladd_txn_error_out(c->txn));
+    ll_managed__holds_store(c);
     c->next.generation += c->made != NULL;
     if (c->made)
         c->made->info.generation = t->manifest.generation;
@@ -184,6 +188,7 @@ void ll_managed__change_install(struct ll_managed_change *c)
     struct lladd_managed *t = c->t;
     struct ll_version *gone;
     lladd_mutex_lock(&t->mutex);
+    ll_managed__holds_install(c);
     fill(c);
     ll_managed__version_set(t, c->view, &gone);
     lladd_mutex_unlock(&t->mutex);

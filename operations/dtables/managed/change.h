@@ -9,6 +9,13 @@
  * open, and memory for the version is allocated. */
 #include "operations/dtables/managed/managed.h"
 
+/* The rows of one open snapshot (hold.c). */
+struct ll_managed_hold {
+    uint64_t snapshot;
+    struct ll_managed_run *made; /* what the memtables had for it; NULL: nothing */
+    struct ll_version *view;
+};
+
 struct ll_managed_change {
     struct lladd_managed *t;
     struct lladd_txn *txn;
@@ -21,6 +28,10 @@ struct ll_managed_change {
     bool claimed;            /* these runs are marked as inputs (LEV-1) */
     bool flush;              /* it is a flush */
     struct lladd_managed_position position; /* of a flush of an unlogged table: up to the cutoff */
+    struct ll_managed_hold *holds; /* of a flush: for open snapshots, the oldest first */
+    uint32_t n_holds;
+    uint64_t keys; /* of a flush: keys in the memtables when it began */
+    uint64_t read; /* rows that earlier builds of the change have read */
     bool ended;              /* the transaction has ended */
     lladd_lsn commit;
     struct lladd_error why; /* code not 0: the change failed, and its transaction has ended */
@@ -29,9 +40,36 @@ struct ll_managed_change {
 /* ---- run_build.c ---- */
 
 /* Builds a run of the rows and ranges of n tables, the newest first, in the transaction of the
- * change, and opens it as c->made. Leaves out tombstones and ranges if `drop` is set (DIG-4). */
+ * change, and opens it as *made. Leaves out tombstones and ranges if `drop` is set (DIG-4). If
+ * nothing is left, builds no run, and *made does not change. */
 int ll_managed__build(struct ll_managed_change *, struct lladd_dtable *const *tables, size_t n,
-                      const struct lladd_dtable_config *, bool drop);
+                      const struct lladd_dtable_config *, bool drop, struct ll_managed_run **made);
+
+/* ---- flush.c ---- */
+
+/* Like ll_managed__build, for what the memtables of c->from have in (after, upto], followed by the
+ * first `runs` runs. */
+int ll_managed__build_rows(struct ll_managed_change *, uint64_t after, uint64_t upto, uint32_t runs,
+                           bool drop, struct ll_managed_run **made);
+
+/* ---- hold.c ---- */
+
+/* Chooses the open snapshots for which a flush with this cutoff has to build runs. Called after the
+ * cutoff was read (HLD-3). */
+int ll_managed__holds_begin(struct ll_managed_change *, uint64_t cutoff, struct lladd_error *);
+/* Builds their runs. Each counts as c->keys rows in the progress of the flush. */
+int ll_managed__holds_build(struct ll_managed_change *);
+/* Allocates the held versions. Called under `swap`. */
+int ll_managed__holds_prepare(struct ll_managed_change *);
+/* Lists the runs as obsolete in c->next. */
+void ll_managed__holds_store(struct ll_managed_change *);
+/* Makes the held versions available to readers. Called under the mutex, before the version
+ * changes. */
+void ll_managed__holds_install(struct ll_managed_change *);
+/* Closes runs that were built by a change that is about to be rolled back. */
+void ll_managed__holds_close(struct ll_managed_change *);
+/* Drops the change's references to the runs, and frees its memory. */
+void ll_managed__holds_end(struct ll_managed_change *);
 
 /* ---- change.c ---- */
 

@@ -73,7 +73,7 @@ int ll_managed__compact_now(struct lladd_managed *t, uint32_t n, struct lladd_er
         tables[i] = c.from->runs[c.first + i]->table;
     if (!rc)
         rc = ll_managed__build(&c, tables, n, t->config[1] ? t->config[1] : t->config[0],
-                               c.first + n == c.from->n_runs);
+                               c.first + n == c.from->n_runs, &c.made);
     lladd_mem_free(t->db, tables);
     if (!rc)
         rc = swap_compaction(&c, fresh);

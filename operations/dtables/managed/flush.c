@@ -6,7 +6,9 @@
  *          commits after C. The versions up to C in the older memtables no longer change.
  *          With LLADD_MANAGED_LEVELS a flush may also read the newest run, and replace it.
  *   DIG-2  One transaction builds the run, discards the journal's entries up to C and stores the
- *          manifest. After a crash there is either the run or the entries. */
+ *          manifest. After a crash there is either the run or the entries.
+ *
+ * The same transaction builds runs for open snapshots that are older than C: see hold.c. */
 #include "operations/dtables/managed/change.h"
 
 /* If a version has this many memtables, a flush adds none: flushes that keep failing would
@@ -31,10 +33,11 @@ static void take(struct ll_managed_change *c, uint64_t cutoff, const struct take
     ll_managed__position_upto(c->from, cutoff, &c->position);
     for (uint32_t i = 0; i < c->from->n_mems; i++)
         keys += c->from->mems[i]->keys;
+    c->keys = keys;
     if (keys)
         t->row_memory = (double)taken->bytes / (double)keys;
     t->flush = (struct ll_managed_merge){
-        .rows = keys, .bytes = taken->bytes, .urgent = taken->asked != 0};
+        .rows = keys * (1 + c->n_holds), .bytes = taken->bytes, .urgent = taken->asked != 0};
     c->inputs = lladd_atomic_load64(&t->newest) > c->from->cutoff && ll_managed__level_absorbs(t);
     if (!ll_managed__change_claim(c))
         c->inputs = 0;
@@ -56,6 +59,7 @@ static int freeze(struct ll_managed_change *c, const struct taken *taken, uint64
     (void)lladd_snapshot_release(t->db, now); /* cannot fail: this thread has just acquired the
                                                * snapshot */
     *cutoff = now.v;
+    TRY(ll_managed__holds_begin(c, *cutoff, err));
     lladd_mutex_lock(&t->swap);
     int rc = 0;
     if (t->view->n_mems < (t->unlogged ? MEMTABLES_UNLOGGED : MEMTABLES)) {
@@ -96,27 +100,36 @@ static int discard(struct ll_managed_change *c, uint64_t cutoff)
                                  lladd_lsn_of(newest.v < cutoff ? newest.v : cutoff));
 }
 
-static int build_flush(struct ll_managed_change *c, uint64_t cutoff)
+int ll_managed__build_rows(struct ll_managed_change *c, uint64_t after, uint64_t upto,
+                           uint32_t runs, bool drop, struct ll_managed_run **made)
 {
     struct lladd_managed *t = c->t;
     const struct ll_version *v = c->from;
-    uint32_t n = v->n_mems + c->inputs;
+    uint32_t n = v->n_mems + runs;
     struct ll_snapshot_iter *slices = lladd_mem_alloc(t->db, v->n_mems * sizeof *slices);
     struct lladd_dtable **tables = lladd_mem_alloc(t->db, n * sizeof *tables);
-    bool oldest = v->n_runs == c->inputs; /* no run is older than the new one (DIG-4) */
     int rc = slices && tables ? 0 : ll_managed__no_memory(lladd_txn_error_out(c->txn));
     for (uint32_t i = 0; !rc && i < v->n_mems; i++) {
-        ll_managed__snapshot_iter(&slices[i], t, v->mems[i], v->cutoff, cutoff);
+        ll_managed__snapshot_iter(&slices[i], t, v->mems[i], after, upto);
         tables[i] = &slices[i].base;
     }
-    for (uint32_t i = 0; !rc && i < c->inputs; i++)
+    for (uint32_t i = 0; !rc && i < runs; i++)
         tables[v->n_mems + i] = v->runs[i]->table;
     if (!rc)
-        rc = ll_managed__build(c, tables, n, t->config[0],
-                               oldest || (c->inputs && LLADD_PLANTED(LLADD_BUG_DROP_EARLY)));
+        rc = ll_managed__build(c, tables, n, t->config[0], drop, made);
     lladd_mem_free(t->db, slices);
     lladd_mem_free(t->db, tables);
     return rc;
+}
+
+static int build_flush(struct ll_managed_change *c, uint64_t cutoff)
+{
+    const struct ll_version *v = c->from;
+    bool oldest = v->n_runs == c->inputs; /* no run is older than the new one (DIG-4) */
+    TRY(ll_managed__holds_build(c));
+    return ll_managed__build_rows(c, v->cutoff, cutoff, c->inputs,
+                                  oldest || (c->inputs && LLADD_PLANTED(LLADD_BUG_DROP_EARLY)),
+                                  &c->made);
 }
 
 static int swap_flush(struct ll_managed_change *c, uint64_t cutoff)

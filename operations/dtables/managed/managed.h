@@ -256,6 +256,7 @@ struct ll_managed_run {
     struct lladd_managed_run info;
     bool obsolete;           /* a merge has replaced it; under the table's mutex, as the next one */
     bool input;              /* a merge in progress reads it (LEV-1) */
+    uint64_t counted;        /* the number of the last count that has counted it */
     struct ll_managed_run *next; /* the next run in the list of runs to be freed */
 };
 
@@ -266,7 +267,7 @@ struct ll_version {
     uint64_t refs; /* atomic */
     uint64_t cutoff;
     uint64_t until;          /* a retired version is for snapshots before this */
-    struct ll_version *next; /* the version retired before this one */
+    struct ll_version *next; /* in the list of retired or of held versions */
     uint32_t n_mems, n_runs;
     struct ll_memtable **mems; /* the newest first; the first one is written to */
     struct ll_managed_run **runs;
@@ -294,6 +295,9 @@ void ll_managed__version_set(struct lladd_managed *, struct ll_version *, struct
 void ll_managed__retire(struct lladd_managed *);
 /* Calls ll_managed__retire for all tables. Called when a transaction's snapshot has ended. */
 void ll_managed__retire_all(struct ll_managed *);
+/* Calls `what` for all tables with retired versions or, if `each`, for all tables. No table is
+ * closed meanwhile. */
+void ll_managed__each_table(struct ll_managed *, bool each, void (*what)(struct lladd_managed *));
 int ll_managed__run_open(struct lladd_managed *, const struct lladd_managed_run *,
                          struct ll_managed_run **out, struct lladd_error *);
 void ll_managed__run_drop(struct ll_managed_run *);
@@ -301,6 +305,10 @@ void ll_managed__run_drop(struct ll_managed_run *);
 int ll_managed__version_get(const struct ll_version *, uint64_t snapshot,
                             const struct lladd_dtable_key *, struct lladd_dtable_pin *,
                             struct lladd_dtable_value *, struct lladd_error *);
+/* Reads columns of a key's row in the version's runs. *state is ABSENT before the call. */
+int ll_managed__version_columns(const struct ll_version *, const struct lladd_dtable_key *,
+                                const struct lladd_dtable_columns *want,
+                                enum lladd_dtable_state *, struct lladd_error *);
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
@@ -316,12 +324,13 @@ struct ll_managed_merge {
 struct lladd_managed {
     struct ll_managed *all;
     struct lladd_db *db;
-    struct lladd_managed *next; /* under the handle's mutex, like the next six members */
+    struct lladd_managed *next; /* under the handle's mutex, like the next seven members */
     uint32_t opens;
     uint32_t workers;  /* threads that work on the table */
     uint64_t retry_ns; /* after a failure, no maintenance thread works on the table before this
                         * time */
     uint64_t served;   /* value of all->served when a thread worked on it last */
+    uint64_t first;    /* an unlogged table has no rows for open snapshots with lower numbers */
     bool opening;
     void *companion; /* memory of a layer above (cTables), freed with the table */
     char *name;
@@ -337,6 +346,9 @@ struct lladd_managed {
     struct lladd_mutex mutex;    /* a leaf: protects the members below, and adding to memtables */
     struct lladd_cond changed;   /* used with the mutex; signalled when work has ended */
     struct ll_version *view, *retired;
+    struct ll_version *held; /* for open snapshots that are older than `view` (hold.c) */
+    uint64_t cutoff;         /* atomic: that of `view` */
+    uint64_t counts;         /* counts of held runs */
     struct ll_managed_run *ready; /* list of runs to be freed */
     uint64_t users;           /* uses of the table */
     bool digesting, combining, freeing, closing;
@@ -389,6 +401,25 @@ struct ll_managed_txn {
     struct ll_use *uses;
 };
 
+/* A table as an open snapshot sees it. */
+struct ll_snapshot_table {
+    struct lladd_dtable base;
+    struct lladd_managed *t;
+    struct lladd_managed_snapshot *of;
+    struct ll_snapshot_table *next;
+};
+
+/* An open snapshot (lladd_managed_snapshot_open). */
+struct lladd_managed_snapshot {
+    struct ll_managed *all;
+    uint64_t refs;                       /* the program and its cursors; atomic */
+    uint64_t snapshot;
+    uint64_t number;                     /* 1, 2, ... in the order in which they were opened */
+    uint64_t opened_ns;
+    struct lladd_managed_snapshot *next; /* under the handle's mutex, like the next member */
+    struct ll_snapshot_table *tables;
+};
+
 /* Per handle. */
 struct ll_managed {
     struct lladd_db *db;
@@ -400,6 +431,9 @@ struct ll_managed {
     struct lladd_hash *catalogue; /* atomic; NULL: not created yet */
     struct lladd_managed *tables;
     struct ll_managed_txn *txns, *free_txns;
+    struct lladd_managed_snapshot *snapshots; /* the open ones */
+    uint64_t opened; /* counts them */
+    uint64_t flushed; /* the largest cutoff of a flush that has read the list of open snapshots */
     uint64_t retired; /* atomic: tables with versions that are kept for old snapshots */
     unsigned joining; /* transactions that are acquiring their snapshot */
     struct lladd_thread *threads;
@@ -447,6 +481,22 @@ void ll_managed__table_free(struct lladd_managed *);
 int ll_managed__use(struct lladd_txn *, struct lladd_managed *, struct ll_use **);
 void ll_managed__use_drop(struct ll_use *);
 void ll_managed__txn_forget(struct ll_managed *, struct ll_managed_txn *);
+
+/* ---- open snapshots: snapshot.c, hold.c, snapshot_read.c ------------------------------------- */
+
+extern const struct lladd_dtable_class ll_managed__snapshot_class;
+/* Drops one reference. */
+void ll_managed__snapshot_drop(struct lladd_managed_snapshot *);
+/* Frees the memory of all open snapshots. Called when the handle closes. */
+void ll_managed__snapshots_free(struct ll_managed *);
+/* Returns the version that has the rows of an open snapshot; NULL: the table has none (HLD-2). Held
+ * versions have no memtables. Called under the table's mutex; the caller takes a reference. */
+struct ll_version *ll_managed__version_held(const struct lladd_managed *,
+                                            const struct lladd_managed_snapshot *);
+/* Releases held versions of which the snapshot was closed. */
+void ll_managed__unhold(struct lladd_managed *);
+/* Fills in what open snapshots hold. Called under both mutexes. */
+void ll_managed__held_stats(struct lladd_managed *, uint64_t now, struct lladd_managed_stats *);
 
 /* ---- writing: write.c, delete.c -------------------------------------------------------------- */
 

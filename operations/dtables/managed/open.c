@@ -30,6 +30,10 @@ void ll_managed__table_free(struct lladd_managed *t)
         next = v->next;
         ll_managed__version_release(t, v);
     }
+    for (struct ll_version *v = t->held, *next; v; v = next) {
+        next = v->next;
+        ll_managed__version_release(t, v);
+    }
     ll_managed__version_release(t, t->view);
     for (struct ll_managed_run *r = t->ready, *next; r; r = next) {
         next = r->next;
@@ -113,7 +117,7 @@ static int first_view(struct lladd_managed *t, struct lladd_error *err)
     t->view = ll_managed__version_new(t->db, 1, m->n_runs);
     if (!t->view || ll_managed__mem_new(t->db, &t->order, &mem))
         return ll_managed__no_memory(err);
-    t->view->cutoff = m->cutoff;
+    t->view->cutoff = t->cutoff = m->cutoff;
     t->view->mems[t->view->n_mems++] = mem;
     for (uint32_t i = 0; !rc && i < m->n_runs; i++) {
         rc = ll_managed__run_open(t, &m->runs[i], &t->view->runs[i], err);
@@ -180,6 +184,7 @@ int lladd_managed_open(struct lladd_db *db, const char *name, struct lladd_manag
     if (there && !busy)
         there->opens++;
     if (!there) {
+        t->first = all->opened + 1;
         t->next = all->tables;
         all->tables = t;
     }
@@ -222,7 +227,8 @@ static int quiet(struct lladd_managed *t, struct lladd_error *err)
     t->closing = !used;
     lladd_mutex_unlock(&t->mutex);
     if (used)
-        return lladd_error_set(err, LLADD_BUSY, "table \"%s\" is used by transactions", t->name);
+        return lladd_error_set(err, LLADD_BUSY,
+                               "table \"%s\" is used by transactions or open snapshots", t->name);
     lladd_atomic_store32(&t->hurry, 1);
     lladd_mutex_lock(&t->mutex);
     lladd_cond_broadcast(&t->changed); /* a flush may be waiting for a compaction (level.c) */
@@ -266,5 +272,6 @@ int lladd_managed_close(struct lladd_managed *t, struct lladd_error *err)
     lladd_mutex_lock(&all->mutex);
     t->opening = false;
     lladd_mutex_unlock(&all->mutex);
+    ll_managed__unhold(t); /* of snapshots that were closed meanwhile */
     return rc;
 }

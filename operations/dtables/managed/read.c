@@ -42,12 +42,7 @@ static int lookup_columns(const struct lladd_dtable *t, const struct lladd_dtabl
         if (!ll_managed__version_skips(v, v->mems[i], key) &&
             ll_managed__mem_ask(v->mems[i], key, v->cutoff, u->snapshot, &row))
             return lladd_dtable_row_unpack(&row, want, state, err);
-    uint64_t prefix = lladd_dtable_prefix(&t->order, key);
-    int rc = 0;
-    for (uint32_t i = 0; i < v->n_runs && !rc && *state == LLADD_DTABLE_ABSENT; i++)
-        if (lladd_dtable_key_range_has(&v->runs[i]->table->key_range, prefix))
-            rc = lladd_dtable_lookup_columns(v->runs[i]->table, key, want, state, err);
-    return rc;
+    return ll_managed__version_columns(v, key, want, state, err);
 }
 
 /* Builds the layers again for each call. Calls are rare: they come only from

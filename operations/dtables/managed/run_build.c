@@ -11,7 +11,7 @@
 static int step(const struct ll_managed_change *c, uint64_t read, struct lladd_error *err)
 {
     struct lladd_managed *t = c->t;
-    ll_managed__level_progress(t, c->flush, read);
+    ll_managed__level_progress(t, c->flush, c->read + read);
     return lladd_atomic_load32(&t->hurry)
                ? lladd_error_set(err, LLADD_BUSY, "table \"%s\" is being closed", t->name)
                : 0;
@@ -119,7 +119,8 @@ static bool is_refusal(int rc)
  * then built as a linear_dtable, which accepts everything, with a ranges_dtable around it if
  * necessary: a flush must not fail again and again because of one row. */
 int ll_managed__build(struct ll_managed_change *c, struct lladd_dtable *const *tables, size_t n,
-                      const struct lladd_dtable_config *config, bool drop)
+                      const struct lladd_dtable_config *config, bool drop,
+                      struct ll_managed_run **made)
 {
     struct lladd_managed *t = c->t;
     struct lladd_error *err = lladd_txn_error_out(c->txn);
@@ -133,11 +134,11 @@ int ll_managed__build(struct ll_managed_change *c, struct lladd_dtable *const *t
     lladd_dtable_close(from);
     if (rc || run.root.v == LLADD_NO_PAGE)
         return rc;
-    TRY(ll_managed__run_open(t, &run, &c->made, err));
-    TRY(lladd_dtable_run_info_get(c->made->table, &info, err));
-    c->made->info.rows = info.rows;
-    c->made->info.tombstones = info.tombstones;
-    c->made->info.bytes = info.bytes;
-    c->made->info.pages = info.pages;
+    TRY(ll_managed__run_open(t, &run, made, err));
+    TRY(lladd_dtable_run_info_get((*made)->table, &info, err));
+    (*made)->info.rows = info.rows;
+    (*made)->info.tombstones = info.tombstones;
+    (*made)->info.bytes = info.bytes;
+    (*made)->info.pages = info.pages;
     return 0;
 }

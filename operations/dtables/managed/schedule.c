@@ -236,7 +236,10 @@ int lladd_managed_stats_get(struct lladd_managed *t, struct lladd_managed_stats 
     if (out->struct_size < sizeof out->struct_size)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "struct_size is missing");
     struct lladd_managed_stats s = {.struct_size = out->struct_size};
+    uint64_t now = lladd_now_ns(t->db);
+    lladd_mutex_lock(&t->all->mutex);
     lladd_mutex_lock(&t->mutex);
+    ll_managed__held_stats(t, now, &s);
     const struct ll_manifest *m = &t->manifest;
     s.memory_bytes = memory_of(t, &s.memtables);
     s.pending_bytes = lladd_atomic_load64(&t->pending_bytes);
@@ -262,6 +265,7 @@ int lladd_managed_stats_get(struct lladd_managed *t, struct lladd_managed_stats 
     s.level_bytes =
         m->schedule == LLADD_MANAGED_LEVELS ? (uint64_t)ll_managed__level_target(t) : 0;
     lladd_mutex_unlock(&t->mutex);
+    lladd_mutex_unlock(&t->all->mutex);
     memcpy(out, &s, s.struct_size < sizeof s ? s.struct_size : sizeof s);
     return 0;
 }

@@ -168,6 +168,10 @@ int ll_managed__layers(struct lladd_managed *t, const struct ll_version *v, uint
     }
     for (uint32_t i = 0; !rc && i < v->n_runs; i++)
         l->tables[n++] = v->runs[i]->table;
+    if (!rc && n == 0) { /* an overlay needs a table, so it gets an empty one */
+        ll_managed__snapshot_iter(&l->slices[0], t, NULL, 0, 0);
+        l->tables[n++] = &l->slices[0].base;
+    }
     if (!rc)
         rc = lladd_dtable_overlay(t->db, l->tables, n, &l->all, err);
     if (rc)

@@ -11,7 +11,9 @@
  *   version.c                          the memtables and runs of a table
  *   txn.c, write.c, delete.c, read.c   transactions
  *   unlogged.c                         unlogged tables, with no rows in the journal
+ *   snapshot.c, snapshot_read.c        open snapshots, for readers without a transaction
  *   flush.c, compact.c                 memtables to a run, runs to one run
+ *   hold.c                             what flushes do for open snapshots
  *   reclaim.c                          freeing replaced runs
  *   change.c                           changes of the manifest, for flush.c, compact.c, reclaim.c
  *                                      and alter.c
@@ -100,6 +102,7 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
         next = x->next;
         lladd_mem_free(db, x);
     }
+    ll_managed__snapshots_free(all);
     for (struct lladd_managed *t = all->tables, *next; t; t = next) {
         next = t->next;
         ll_managed__table_free(t);

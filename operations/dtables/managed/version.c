@@ -6,7 +6,7 @@
  * an older snapshot may need older rows. Therefore the last version before the digest is retired. A
  * retired version is kept while a transaction has a snapshot from the version's own cutoff up to,
  * but not including, the digest's cutoff. It is also kept while any transaction is acquiring its
- * snapshot. */
+ * snapshot. Open snapshots keep no retired versions: see hold.c. */
 #include "operations/dtables/managed/managed.h"
 
 struct ll_version *ll_managed__version_new(struct lladd_db *db, uint32_t mems, uint32_t runs)
@@ -58,6 +58,7 @@ void ll_managed__version_set(struct lladd_managed *t, struct ll_version *v,
     struct ll_version *old = t->view;
     *gone = old;
     t->view = v;
+    lladd_atomic_store64(&t->cutoff, v->cutoff);
     if (!old || old->cutoff == v->cutoff)
         return;
     old->until = v->cutoff;
@@ -111,15 +112,19 @@ void ll_managed__retire(struct lladd_managed *t)
 
 void ll_managed__retire_all(struct ll_managed *all)
 {
-    if (!lladd_atomic_load64(&all->retired))
-        return;
+    if (lladd_atomic_load64(&all->retired))
+        ll_managed__each_table(all, false, ll_managed__retire);
+}
+
+void ll_managed__each_table(struct ll_managed *all, bool each, void (*what)(struct lladd_managed *))
+{
     lladd_mutex_lock(&all->mutex);
     for (struct lladd_managed *t = all->tables; t; t = t->next) {
-        if (t->opening || !lladd_atomic_load32(&t->has_retired))
+        if (t->opening || (!each && !lladd_atomic_load32(&t->has_retired)))
             continue;
         t->workers++; /* keeps the table from being closed meanwhile */
         lladd_mutex_unlock(&all->mutex);
-        ll_managed__retire(t);
+        what(t);
         lladd_mutex_lock(&all->mutex);
         t->workers--;
         lladd_cond_broadcast(&all->idle);
@@ -217,4 +222,15 @@ int ll_managed__version_get(const struct ll_version *v, uint64_t snapshot,
     if (i + 1 == v->n_runs)
         return lladd_dtable_ask(v->runs[i]->table, key, pin, out, err);
     return ask_from(v, v->n_mems + i, snapshot, key, pin, out, err);
+}
+
+int ll_managed__version_columns(const struct ll_version *v, const struct lladd_dtable_key *key,
+                                const struct lladd_dtable_columns *want,
+                                enum lladd_dtable_state *state, struct lladd_error *err)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < v->n_runs && !rc && *state == LLADD_DTABLE_ABSENT; i++)
+        if (run_may_have(v->runs[i], key))
+            rc = lladd_dtable_lookup_columns(v->runs[i]->table, key, want, state, err);
+    return rc;
 }
