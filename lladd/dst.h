@@ -206,7 +206,8 @@ struct lladd_dst_event {
     X(ABSORB_KEEPS, "absorb-keeps", "O2", "a flush does not replace the run that it merged") \
     X(DROP_EARLY, "drop-early", "O2", "a flush drops tombstones that hide rows of older runs") \
     X(POSITION_NEWEST, "position-newest", "O3", "a flush stores a position that is not committed") \
-    X(ACK_EARLY, "ack-early", "O3", "a replica lets its source forget what a crash may take back")
+    X(ACK_EARLY, "ack-early", "O3", "a replica lets its source forget what a crash may take back") \
+    X(VERSION_LOST, "version-lost", "O16", "a flush keeps no old versions for open snapshots")
 
 /** The bugs' numbers; LLADD_BUG_MASK gives their bits in lladd_dst.planted. */
 enum lladd_bug {

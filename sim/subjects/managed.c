@@ -13,6 +13,10 @@
  * dtable.managed.levels: the schedule of levels: flushes absorb the newest run, and compactions
  * leave the newest run alone. dtable.managed.levels.threads: one thread commits a change of two
  * rows, one flushes, and one compacts all runs.
+ *
+ * dtable.managed.snapshots: the same, with open snapshots. Their rows are compared after each flush
+ * and compaction. One of them is never closed. dtable.managed.snapshots.threads: one thread commits
+ * a change of two rows, one flushes and compacts, and one opens a snapshot and reads it twice.
  */
 #include "sim/subjects/subjects.h"
 
@@ -537,6 +541,185 @@ static int run_levels_thread(void *ctx, struct lladd_sim *sim, struct lladd_db *
     return lladd_managed_close(t, err);
 }
 
+/* ---- open snapshots -------------------------------------------------------------------------- */
+
+static int wrong_rows(struct lladd_error *err)
+{
+    return lladd_error_set(err, LLADD_BAD_STATE, "an open snapshot has other rows");
+}
+
+/* Reads a row by its key; 0: there is none. */
+static int number_of(const struct lladd_dtable *t, uint32_t key, uint32_t *out,
+                     struct lladd_error *err)
+{
+    struct lladd_dtable_key k = lladd_dtable_u32(key);
+    unsigned char bytes[8] = {0};
+    size_t len;
+    int rc = lladd_dtable_get(t, &k, bytes, sizeof bytes, &len, err);
+    *out = lladd_get32(bytes);
+    return rc == LLADD_NOT_FOUND ? 0 : rc;
+}
+
+static int has_by_keys(const struct lladd_dtable *t, const struct rows *want,
+                       struct lladd_error *err)
+{
+    uint32_t number;
+    for (uint32_t i = 0; i < KEYS; i++) {
+        TRY(number_of(t, i, &number, err));
+        TRY(number == want->number[i] ? 0 : wrong_rows(err));
+    }
+    return 0;
+}
+
+/* Reads the rows by a cursor, backward. */
+static int has_by_cursor(const struct lladd_dtable *t, const struct rows *want,
+                         struct lladd_error *err)
+{
+    struct rows seen = {{0}};
+    struct lladd_dtable_cursor *c;
+    struct lladd_dtable_key key;
+    struct lladd_dtable_value v;
+    TRY(lladd_dtable_cursor_open(t, 0, &c, err));
+    int rc = lladd_dtable_last(c, err);
+    for (; !rc; rc = rc ? rc : lladd_dtable_prev(c, err)) {
+        rc = lladd_dtable_row(c, &key, &v, err);
+        if (!rc && key.number < KEYS && v.bytes.len == 8)
+            seen.number[key.number] = lladd_get32(v.bytes.data);
+    }
+    lladd_dtable_cursor_close(c);
+    if (rc != LLADD_END)
+        return rc;
+    return memcmp(&seen, want, sizeof seen) == 0 ? 0 : wrong_rows(err);
+}
+
+static int has(struct lladd_managed_snapshot *s, struct lladd_managed *t, const struct rows *want,
+               struct lladd_error *err)
+{
+    const struct lladd_dtable *table;
+    TRY(lladd_managed_snapshot_table(s, t, &table, err));
+    TRY(has_by_keys(table, want, err));
+    return has_by_cursor(table, want, err);
+}
+
+/* The snapshots, and what they have. */
+enum { SNAPSHOTS = 3 };
+struct kept {
+    struct lladd_managed_snapshot *s[SNAPSHOTS];
+};
+static const struct rows kept[SNAPSHOTS] = {{{10, 0, 3, 4, 5, 12, 7, 8}},
+                                            {{10, 0, 3, 4, 5, 0, 7, 14}},
+                                            {{0, 0, 3, 4, 0, 0, 7, 16}}};
+
+static int changes_two(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t)
+{
+    TRY(put_noted(sim, txn, t, 4, 0));
+    TRY(put_noted(sim, txn, t, 7, 16));
+    return lladd_sim_commit(sim, txn);
+}
+
+static int all_have(const struct kept *k, struct lladd_managed *t, struct lladd_error *err)
+{
+    for (int i = 0; i < SNAPSHOTS; i++)
+        if (k->s[i])
+            TRY(has(k->s[i], t, &kept[i], err));
+    return 0;
+}
+
+static int opens(struct kept *k, int i, struct lladd_db *db, struct lladd_managed *t,
+                 struct lladd_error *err)
+{
+    TRY(lladd_managed_snapshot_open(db, &k->s[i], err));
+    return all_have(k, t, err);
+}
+
+static int flushes_and_has(const struct kept *k, struct lladd_managed *t, struct lladd_error *err)
+{
+    TRY(lladd_managed_digest(t, err));
+    return all_have(k, t, err);
+}
+
+/* Opens the snapshots 0 to 2, and closes 0 and 2. */
+static int run_kept(struct kept *k, struct lladd_sim *sim, struct lladd_db *db,
+                    struct lladd_managed *t, struct lladd_error *err)
+{
+    TRY(in_txn(sim, t, db, changes, err));
+    TRY(opens(k, 0, db, t, err));
+    TRY(in_txn(sim, t, db, deletes, err));
+    TRY(opens(k, 1, db, t, err));
+    TRY(in_txn(sim, t, db, stays_open, err));
+    TRY(in_txn(sim, t, db, deletes_first_and_last, err));
+    TRY(flushes_and_has(k, t, err)); /* absorbs the only run; builds two runs for the snapshots */
+    TRY(lladd_checkpoint(db, err));
+    lladd_managed_snapshot_close(k->s[0]);
+    k->s[0] = NULL;
+    TRY(tidy_up(t, err)); /* frees one of them */
+    TRY(set_memory(t, SMALL, err));
+    TRY(in_txn(sim, t, db, changes_two, err));
+    TRY(opens(k, 2, db, t, err));
+    TRY(in_txn(sim, t, db, two_rows, err));
+    TRY(flushes_and_has(k, t, err)); /* begins C1; builds a run for snapshot 2 */
+    TRY(lladd_managed_combine(t, 0, err));
+    TRY(all_have(k, t, err));
+    lladd_managed_snapshot_close(k->s[2]);
+    k->s[2] = NULL;
+    TRY(tidy_up(t, err));
+    TRY(in_txn(sim, t, db, comes_last, err));
+    return all_have(k, t, err);
+}
+
+static int run_snapshots(void *ctx, struct lladd_sim *sim, struct lladd_db *db,
+                         struct lladd_error *err)
+{
+    struct kept k = {{NULL}};
+    struct lladd_managed *t;
+    (void)ctx;
+    TRY(lladd_managed_open(db, NAME, &t, err));
+    return run_kept(&k, sim, db, t, err);
+}
+
+/* Reads the two rows that another thread changes: both are old, or both are new. */
+static int whole(const struct lladd_dtable *t, bool *later, struct lladd_error *err)
+{
+    uint32_t first, second;
+    TRY(number_of(t, 0, &first, err));
+    TRY(number_of(t, 1, &second, err));
+    *later = first == 20;
+    return *later == (second == 0) ? 0 : wrong_rows(err);
+}
+
+static int reads_twice(struct lladd_managed_snapshot *s, struct lladd_managed *t,
+                       struct lladd_error *err)
+{
+    const struct lladd_dtable *table;
+    bool before, after;
+    TRY(lladd_managed_snapshot_table(s, t, &table, err));
+    TRY(whole(table, &before, err));
+    lladd_yield();
+    TRY(whole(table, &after, err));
+    return before == after ? 0 : wrong_rows(err);
+}
+
+static int looks(struct lladd_db *db, struct lladd_managed *t, struct lladd_error *err)
+{
+    struct lladd_managed_snapshot *s;
+    TRY(lladd_managed_snapshot_open(db, &s, err));
+    int rc = reads_twice(s, t, err);
+    lladd_managed_snapshot_close(s);
+    return rc;
+}
+
+static int run_snapshots_thread(void *ctx, struct lladd_sim *sim, struct lladd_db *db,
+                                unsigned thread, struct lladd_error *err)
+{
+    struct lladd_managed *t;
+    (void)ctx;
+    TRY(open_anyhow(db, &t, err));
+    TRY(thread == 0   ? in_txn(sim, t, db, two_rows, err)
+        : thread == 1 ? maintains(sim, t, db, err)
+                      : looks(db, t, err));
+    return lladd_managed_close(t, err);
+}
+
 /* ---------------------------------------------------------------------------------------------- */
 
 static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
@@ -689,3 +872,9 @@ SUBJECT(ll_sim_subject_managed_levels, "dtable.managed.levels",
 SUBJECT(ll_sim_subject_managed_levels_threads, "dtable.managed.levels.threads",
         "a managed dTable of three components is written, digested and combined by three threads",
         TWO_RUNS, .threads = 3, .run_thread = run_levels_thread);
+SUBJECT(ll_sim_subject_managed_snapshots, "dtable.managed.snapshots",
+        "open snapshots of a managed dTable, through digests and combines", ONE_RUN,
+        .run = run_snapshots);
+SUBJECT(ll_sim_subject_managed_snapshots_threads, "dtable.managed.snapshots.threads",
+        "a managed dTable is written, digested, combined and seen by an open snapshot", FOUR_ROWS,
+        .threads = 3, .run_thread = run_snapshots_thread);

@@ -44,6 +44,8 @@
     X(managed_levels_threads) \
     X(managed_ranges) \
     X(managed_settings) \
+    X(managed_snapshots) \
+    X(managed_snapshots_threads) \
     X(managed_threads) \
     X(managed_unlogged) \
     X(locks) \

@@ -111,7 +111,8 @@ static const struct {
              {"threads.merge", 1, 3000, 50},
              {"dtable.managed.threads", 1, 300, 20},
              {"dtable.managed.levels.threads", 1, 3000, 100},
-             {"replica.threads", 1, 3000, 50}};
+             {"replica.threads", 1, 3000, 50},
+             {"dtable.managed.snapshots.threads", 1, 2000, 20}};
 
 START_TEST(threads_recover_from_every_crash_of_every_schedule)
 {

@@ -157,6 +157,9 @@ static const struct row rows[] = {
     {LLADD_BUG_POSITION_NEWEST, EXPLORE, "dtable.managed.unlogged", LLADD_SIM_O_CHECK, 1, 0, 0, 0},
     {LLADD_BUG_POSITION_NEWEST, INTERLEAVE, "replica.threads", LLADD_SIM_O_CHECK, 1, 0, 0, 0},
     {LLADD_BUG_ACK_EARLY, EXPLORE, "replica", LLADD_SIM_O_CHECK, 1, 0, 0, 0},
+    /* The recording itself reveals the bug. */
+    {LLADD_BUG_VERSION_LOST, EXPLORE, "dtable.managed.snapshots", LLADD_SIM_O_WORKLOAD, 1, 0, 0,
+     100},
     /* Mode ERRORS injects errors, but also finds bugs that need no error. */
     {LLADD_BUG_WAL_GATE, ERRORS, "counters", LLADD_SIM_O_WAL, 0, 0, 0, 0},
     {LLADD_BUG_ACKNOWLEDGE, ERRORS, "counters", LLADD_SIM_O_LOST, 0, 0, 0, 0},

@@ -123,7 +123,7 @@ void ll_managed__holds_install(struct ll_managed_change *c)
         struct ll_version *v = c->holds[i].view;
         v->cutoff = c->holds[i].snapshot;
         for (uint32_t k = i + 1; k-- > 0;)
-            if (c->holds[k].made)
+            if (c->holds[k].made && !LLADD_PLANTED(LLADD_BUG_VERSION_LOST))
                 ll_managed__version_add_run(v, c->holds[k].made);
         for (uint32_t k = 0; k < t->view->n_runs; k++)
             ll_managed__version_add_run(v, t->view->runs[k]);
