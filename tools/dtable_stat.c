@@ -380,6 +380,9 @@ static int print_text(struct tabling *d, const char *name, const struct stats *s
     if (rc)
         return rc;
     print_levels(s);
+    if (s->s.obsolete) /* open snapshots end with their process, so no reader has them */
+        printf("  %" PRIu64 " obsolete run%s, to be freed by maintain\n", s->s.obsolete,
+               s->s.obsolete == 1 ? "" : "s");
     printf("  %-14s %12s %12s %12s\n", "", "rows", "tombstones", "bytes");
     printf("  %-14s %12" PRIu64 " %12s %12s\n", "not digested", s->s.pending_rows, "",
            tool_bytes(s->s.pending_bytes, bytes));

@@ -19,6 +19,8 @@
  *     --root DIR NAME       makes a root that points to no page
  *     --begin-end DIR NAME  destroys some, but not all, pages of the root's hash table
  *     --send DIR            puts a row into the unlogged table "t", at the position 20 from 15
+ *     --keep DIR            puts rows into the logged table "t", and digests them while a snapshot
+ *                           is open, so that there is an obsolete run
  *     --free-last DIR       frees the last allocated page, even though it is in use */
 #include "made.h"
 
@@ -315,13 +317,42 @@ static int send_row(struct lladd_txn *txn, struct lladd_managed *table)
     return rc ? rc : lladd_commit(txn);
 }
 
-static int send(const char *dir)
+static int put_7(struct lladd_db *db, struct lladd_managed *table, const char *text,
+                 struct lladd_error *err)
+{
+    struct lladd_txn *txn;
+    struct lladd_dtable_key key = lladd_dtable_u32(7);
+    struct lladd_dtable_value value = lladd_dtable_value_of(text, strlen(text));
+    int rc = lladd_begin(db, NULL, &txn, err);
+    rc = rc ? rc : lladd_managed_put(txn, table, &key, &value);
+    return rc ? rc : lladd_commit(txn);
+}
+
+/* Closing the database closes the snapshot. */
+static int keep_rows(struct lladd_db *db, struct lladd_managed *table, struct lladd_error *err)
+{
+    struct lladd_managed_snapshot *snapshot;
+    int rc = put_7(db, table, "six", err);
+    rc = rc ? rc : lladd_managed_snapshot_open(db, &snapshot, err);
+    rc = rc ? rc : put_7(db, table, "seven", err);
+    return rc ? rc : lladd_managed_digest(table, err);
+}
+
+static int send_rows(struct lladd_db *db, struct lladd_managed *table, struct lladd_error *err)
+{
+    struct lladd_txn *txn;
+    int rc = lladd_begin(db, NULL, &txn, err);
+    rc = rc ? rc : send_row(txn, table);
+    return rc ? rc : lladd_managed_digest(table, err);
+}
+
+static int change_table(const char *dir, int (*change)(struct lladd_db *, struct lladd_managed *,
+                                                       struct lladd_error *))
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_managed *table;
     struct lladd_db *db;
-    struct lladd_txn *txn;
     int rc = lladd_managed_register(&o, &err);
     if (!rc)
         rc = lladd_open(dir, &o, &db, &err);
@@ -330,11 +361,7 @@ static int send(const char *dir)
         return fail(&err);
     rc = lladd_managed_open(db, "t", &table, &err);
     if (!rc)
-        rc = lladd_begin(db, NULL, &txn, &err);
-    if (!rc)
-        rc = send_row(txn, table);
-    if (!rc)
-        rc = lladd_managed_digest(table, &err);
+        rc = change(db, table, &err);
     int closed = lladd_close(db);
     return rc || closed ? fail(&err) : 0;
 }
@@ -410,7 +437,9 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "--doubt-drops") == 0)
         return doubt(argv[2], DOUBT_DROPS);
     if (argc == 3 && strcmp(argv[1], "--send") == 0)
-        return send(argv[2]);
+        return change_table(argv[2], send_rows);
+    if (argc == 3 && strcmp(argv[1], "--keep") == 0)
+        return change_table(argv[2], keep_rows);
     if (argc == 3 && strcmp(argv[1], "--regions") == 0)
         return make_regions(argv[2]);
     if (argc == 4 && strcmp(argv[1], "--large") == 0)

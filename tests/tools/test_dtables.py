@@ -497,6 +497,21 @@ class Tables(unittest.TestCase):
         self.assertIn("is unlogged", self.bad("put", self.db, "c", 1, "a=x"))
         self.verify()
 
+    def test_obsolete(self):
+        """A program has ended with an open snapshot. stat shows the run that was kept for it, and
+        maintain frees the run."""
+        self.good("create", "--key", "u32", self.db, "t")
+        self.assertNotIn("obsolete", self.good("stat", self.db, "t"))
+        subprocess.run([MAKE_DB, "--keep", self.db], check=True)
+        self.assertIn("\n  1 obsolete run, to be freed by maintain\n",
+                      self.good("stat", self.db, "t"))
+        self.assertEqual(json.loads(self.good("stat", "--json", self.db, "t"))["doomed"], 1)
+        self.verify()
+        self.good("maintain", self.db, "t")
+        self.assertNotIn("obsolete", self.good("stat", self.db, "t"))
+        self.assertEqual(self.good("get", self.db, "t", 7), "seven\n")
+        self.verify()
+
     def test_block_bytes(self):
         """--block-bytes of create and alter."""
         def size():
