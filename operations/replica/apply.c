@@ -97,7 +97,7 @@ static int take(struct lladd_replica *r, const struct lladd_replica_event *e,
     struct lladd_error why = LLADD_ERROR_INIT;
     if (ll_replica__valid(e, &why))
         return broken(err, e, why.message);
-    if (e->position <= lladd_atomic_load64(&r->seen))
+    if (e->position < lladd_atomic_load64(&r->seen) + !ll_replica__changes(e->kind))
         return broken(err, e, "the position does not ascend");
     if (e->kind == LLADD_REPLICA_MARK)
         TRY(check_mark(r, e, err));
