@@ -29,6 +29,12 @@ struct fault_file {
     char *name;
 };
 
+struct bad_sector {
+    struct bad_sector *next;
+    char *name;
+    uint64_t off;
+};
+
 struct fault_device {
     struct lladd_device dev;
     struct lladd_device *base;
@@ -46,6 +52,7 @@ struct fault_device {
     uint64_t fired;
     uint64_t capacity;
     bool cannot_allocate;
+    struct bad_sector *bad;
 
     uint64_t crash_in;
     bool crashed;
@@ -126,6 +133,25 @@ static int check_room(struct fault_device *fd, const struct model_file *f, uint6
     return -ENOSPC;
 }
 
+/* The place of the first bad sector in this range of the file, or the place of the list's end. */
+static struct bad_sector **find_bad(struct fault_device *fd, const char *name, uint64_t from,
+                                    uint64_t to)
+{
+    struct bad_sector **place = &fd->bad;
+    while (*place && !(strcmp((*place)->name, name) == 0 && from <= (*place)->off &&
+                       (*place)->off < to))
+        place = &(*place)->next;
+    return place;
+}
+
+static void repair(struct bad_sector **place)
+{
+    struct bad_sector *s = *place;
+    *place = s->next;
+    free(s->name);
+    free(s);
+}
+
 /* ---- files ---- */
 
 static struct fault_file *new_file(struct fault_device *fd, const char *name,
@@ -186,6 +212,8 @@ static int64_t fault_pread(struct lladd_device *dev, struct lladd_file *handle, 
     struct fault_device *fd = of(dev);
     const struct fault_file *f = (struct fault_file *)handle;
     int64_t n = begin(fd, FAULT_PREAD, f->name, f);
+    if (n == 0 && *find_bad(fd, f->name, off, off + len))
+        n = -EIO;
     if (n == 0)
         n = fd->base->ops->pread(fd->base, f->base, buf, len, off);
     pthread_mutex_unlock(&fd->mutex);
@@ -205,6 +233,8 @@ static int fault_pwritev(struct lladd_device *dev, struct lladd_file *handle,
         rc = check_room(fd, f->model, after);
     if (rc == 0)
         rc = fd->base->ops->pwritev(fd->base, f->base, pieces, n, off);
+    for (struct bad_sector **s; rc == 0 && *(s = find_bad(fd, f->name, off, after)) != NULL;)
+        repair(s);
     if (happened(rc))
         model_write(fd->model, f->model, pieces, n, off);
     return end(fd, rc);
@@ -483,6 +513,7 @@ void fault_device_free(struct fault_device *fd)
         free(f->name);
         free(f);
     }
+    fault_device_bad_sector(fd, NULL, 0);
     model_free(fd->model);
     pthread_mutex_destroy(&fd->mutex);
     free(fd->prefix);
@@ -537,6 +568,19 @@ void fault_device_only(struct fault_device *fd, const char *prefix)
     pthread_mutex_lock(&fd->mutex);
     free(fd->prefix);
     fd->prefix = prefix && *prefix ? model_strdup(prefix) : NULL;
+    pthread_mutex_unlock(&fd->mutex);
+}
+
+void fault_device_bad_sector(struct fault_device *fd, const char *name, uint64_t off)
+{
+    pthread_mutex_lock(&fd->mutex);
+    while (!name && fd->bad)
+        repair(&fd->bad);
+    if (name) {
+        struct bad_sector *s = model_alloc(sizeof *s);
+        *s = (struct bad_sector){fd->bad, model_strdup(name), off};
+        fd->bad = s;
+    }
     pthread_mutex_unlock(&fd->mutex);
 }
 

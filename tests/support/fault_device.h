@@ -110,6 +110,10 @@ uint64_t fault_device_open_files(struct fault_device *);
 void fault_device_fail(struct fault_device *, uint64_t n, unsigned kinds, int err, bool forever);
 /* Restricts the plan to calls on files with this prefix in their names; NULL or "" for all. */
 void fault_device_only(struct fault_device *, const char *prefix);
+/* Until the byte at `off` of this file is written, each read that includes it fails with EIO. Each
+ * call adds a byte; after a call with NULL, all can be read again. A power cycle keeps the
+ * bytes. */
+void fault_device_bad_sector(struct fault_device *, const char *name, uint64_t off);
 /* The number of calls that have failed, by the plan or for lack of space, since the last plan or
  * capacity was set. */
 uint64_t fault_device_fired(struct fault_device *);
