@@ -17,8 +17,8 @@ struct ll_log_cursor {
     struct ll_log *log;
     struct ll_log__reader reader;
     uint64_t at;               /* end of the last record read */
-    struct lladd_error failed; /* of ll_log_cursor_walk: the first sector that cannot be read, if
-                                * no gap was reported since */
+    struct lladd_error failed; /* of ll_log_cursor_walk: the first sector that this walk could not
+                                * read, if it has reported no gap since */
 };
 
 int ll_log_cursor_open(struct ll_log *log, struct ll_log_cursor **out)
@@ -104,6 +104,14 @@ static int out_of_range(struct lladd_error *err, uint64_t lsn, const char *why)
                        (unsigned long long)lsn, why);
 }
 
+/* Of ll_log_cursor_walk: may buffered bytes be zeros that took the place of a bad sector before the
+ * last gap, or in an earlier walk? If a read has failed since, it is the reason of the next gap,
+ * and another read would only take time. */
+static bool may_be_zeros(const struct ll_log_cursor *c)
+{
+    return c->reader.failed && c->failed.code == 0;
+}
+
 /* Reads the record at lsn. LLADD_END if no record was written there yet; LLADD_OUT_OF_RANGE if the
  * LSN is truncated or in a gap (for a gap, reader.jump says where the log continues). */
 static int record_at(struct ll_log_cursor *c, uint64_t lsn, struct ll_record *rec,
@@ -128,8 +136,8 @@ static int record_at(struct ll_log_cursor *c, uint64_t lsn, struct ll_record *re
         return ll_fail_lsn(err, LLADD_END, lladd_lsn_of(lsn), "nothing was logged at LSN %llu yet",
                            (unsigned long long)lsn);
     rc = ll_log__reader_record(&c->reader, lsn, rec, &what);
-    if (rc && !live && (rc == LLADD_END || rc == LLADD_CORRUPT_LOG)) {
-        /* Another process may have written there since the bytes were buffered. */
+    if ((rc == LLADD_END || rc == LLADD_CORRUPT_LOG) && (!live || may_be_zeros(c))) {
+        /* Or another process may have written there since the bytes were buffered. */
         ll_log__reader_forget(&c->reader);
         rc = ll_log__reader_record(&c->reader, lsn, rec, &what);
     }
@@ -404,6 +412,8 @@ int ll_log_cursor_walk(struct ll_log_cursor *c, lladd_lsn from, struct ll_record
 {
     struct lladd_error why = LLADD_ERROR_INIT;
     c->reader.failed = &c->failed;
+    if (from.v)
+        c->failed.code = 0;
     int rc = from.v ? ll_log_cursor_seek(c, from, rec, &why) : ll_log_cursor_next(c, rec, &why);
     bool passed = from.v && c->failed.code && (rc || rec->lsn.v > from.v);
     gap->code = 0;

@@ -624,6 +624,87 @@ START_TEST(walking_over_a_segment_that_cannot_be_read)
 }
 END_TEST
 
+/* Walks over the log, and asserts that these are the reasons of its gaps; 0 ends the list. */
+static void walk_over_gaps(struct ll_log_cursor *c, const int *reason)
+{
+    struct ll_record rec;
+    int rc = 0;
+    for (lladd_lsn from = {8}; rc == 0; from.v = 0) {
+        rc = ll_log_cursor_walk(c, from, &rec, &f.err);
+        if (f.err.code)
+            ck_assert_msg(f.err.code == *reason++, "%s", f.err.message);
+    }
+    ck_assert_int_eq(rc, LLADD_END);
+    ck_assert_int_eq(*reason, 0);
+}
+
+enum { BLOCK = 64 << 10 };
+
+static void append_until(uint64_t end)
+{
+    while (ll_log_tail(f.log).v < end) {
+        put(&f, 100);
+        force(&f);
+    }
+}
+
+/* Starts a log of large blocks. A record may be longer than a sector. */
+static void create_blocks(void)
+{
+    f.cfg.segment_min = f.cfg.segment_max = 4 * BLOCK;
+    f.cfg.ring_bytes = BLOCK;
+    fixture_create(&f);
+}
+
+static struct ll_log_cursor *stop_and_open_cursor(void)
+{
+    struct ll_log_cursor *c;
+    append_until(3 * BLOCK);
+    stop_and_reopen(&f);
+    ck_assert_int_eq(ll_log_cursor_open(f.log, &c), 0);
+    return c;
+}
+
+/* A walk buffers zeros for a bad sector. The next walk does not take them for damage. The sector is
+ * the beginning of a block, so no record of the block can be read. */
+START_TEST(each_walk_tries_bad_sectors_again)
+{
+    char name[LL_LOG_NAME_SIZE];
+    create_blocks();
+    struct ll_log_cursor *c = stop_and_open_cursor();
+    name_of(8, name);
+    fault_device_bad_sector(f.fd, name, BLOCK);
+    walk_over_gaps(c, (const int[]){LLADD_READ_FAILED, 0});
+    walk_over_gaps(c, (const int[]){LLADD_READ_FAILED, 0});
+    fault_device_bad_sector(f.fd, NULL, 0);
+    walk_over_gaps(c, (const int[]){0});
+    ll_log_cursor_close(c);
+}
+END_TEST
+
+/* One read meets both bad sectors. The second is in the middle of a record that ends in the next
+ * block. */
+START_TEST(each_gap_has_its_own_reason)
+{
+    enum { SECTOR = 4096, FIRST = 9 * SECTOR, SECOND = BLOCK - SECTOR };
+    char name[LL_LOG_NAME_SIZE];
+    struct ll_log_place place;
+    create_blocks();
+    append_until(SECOND - SECTOR / 2);
+    put(&f, 2 * SECTOR);
+    append_until(BLOCK + 2 * SECTOR);
+    lladd_lsn damaged = put(&f, 100);
+    struct ll_log_cursor *c = stop_and_open_cursor();
+    ck_assert(ll_log_place(f.log, damaged, &place));
+    flip_byte(&f, place.name, place.offset + 18, 1);
+    name_of(8, name);
+    fault_device_bad_sector(f.fd, name, FIRST);
+    fault_device_bad_sector(f.fd, name, SECOND);
+    walk_over_gaps(c, (const int[]){LLADD_READ_FAILED, LLADD_READ_FAILED, LLADD_CORRUPT_LOG, 0});
+    ll_log_cursor_close(c);
+}
+END_TEST
+
 static void seek_finds(struct ll_log_cursor *c, uint64_t goal, size_t i)
 {
     struct ll_record rec;
@@ -795,6 +876,8 @@ int main(void)
     tcase_add_test(t, read_only);
     tcase_add_test(t, read_only_over_damage);
     tcase_add_test(t, walking_over_a_segment_that_cannot_be_read);
+    tcase_add_test(t, each_walk_tries_bad_sectors_again);
+    tcase_add_test(t, each_gap_has_its_own_reason);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
     srunner_run_all(sr, CK_NORMAL);

@@ -293,6 +293,53 @@ static int open_and_read(void)
     return rc;
 }
 
+/* The extension has a copy, but records that must be applied to it cannot be read. When they can be
+ * read again, the next fetch succeeds. `redo`: recovery needs the page, too. */
+START_TEST(an_unreadable_log_is_the_reason)
+{
+    enum { BLOCK = 64 << 10, ROOM = BLOCK - 64 };
+    char name[64];
+    bool redo = _i >= CASES;
+    begin_case(_i % CASES, true);
+    r.options.log_segment_min = r.options.log_segment_max = 2 * BLOCK;
+    page = fixture_page(&r);
+    fixture_reopen(&r);
+    fixture_set(&r, cell_of(page, 1), 1);
+    archive_page(page);
+    fixture_set(&r, cell_of(page, 2), 2);
+    fixture_reopen(&r);
+    if (redo)
+        fixture_set(&r, cell_of(page, 3), 3);
+    /* The second block of the oldest file, which recovery itself does not read. The log is so short
+     * that a cursor has all of it buffered. */
+    struct lladd_stats stats = fixture_stats(&r);
+    ck_assert_uint_gt(stats.log_tail, stats.log_oldest + 2 * ROOM);
+    ck_assert_uint_lt(stats.log_tail, stats.log_oldest + 4 * ROOM);
+    (void)snprintf(name, sizeof name, "log/%016llx.seg", (unsigned long long)stats.log_oldest);
+    if (redo)
+        fixture_crash(&r, &fault_kill);
+    else
+        fixture_close(&r);
+    damage(page);
+    fault_device_bad_sector(r.fd, name, BLOCK);
+    for (unsigned again = 0; again < 2; again++) {
+        ck_assert_int_eq(open_and_read(), LLADD_READ_FAILED);
+        ck_contains(r.err.message, name);
+    }
+    bool opens = fixture_try_open(&r) == 0;
+    ck_assert(opens || redo);
+    if (opens) {
+        uint64_t value;
+        ck_assert_int_eq(cell_read(r.db, cell_of(page, 1), &value, &r.err), LLADD_READ_FAILED);
+    }
+    fault_device_bad_sector(r.fd, NULL, 0);
+    if (!opens)
+        fixture_open(&r);
+    expect_cells(1, 2, redo ? 3 : 0);
+    fixture_free(&r);
+}
+END_TEST
+
 static void expect_refusal(const char *what, const char *message)
 {
     ck_assert_msg(open_and_read() == LLADD_CORRUPT_PAGE, "%s", what);
@@ -534,6 +581,7 @@ int main(void)
     tcase_add_loop_test(t, recovery_gets_a_damaged_page_from_an_extension, 0, CASES);
     tcase_add_loop_test(t, recovery_gets_a_page_with_a_lost_write_from_an_extension, 0, CASES);
     tcase_add_loop_test(t, a_wrong_page_of_an_extension_is_refused, 0, 2 * CASES);
+    tcase_add_loop_test(t, an_unreadable_log_is_the_reason, 0, 2 * CASES);
     tcase_add_loop_test(t, without_an_extension_such_a_page_is_refused, 0, CASES);
     tcase_add_loop_test(t, a_free_page_is_not_asked_for, 0, CASES);
     tcase_add_loop_test(t, a_page_that_was_written_in_bulk_comes_from_an_extension, 0, CASES);
