@@ -295,11 +295,9 @@ struct lladd_participant {
      *  returns. Called once for each record that is to be undone, newest first. The record's bytes
      *  are as logged, and valid during the call; the record's `page` is the page that it changed.
      *  The callback must not log or change anything. If several participants have this callback,
-     *  one result of 0 is enough. Do not return 0 for a change of an allocation bitmap
-     *  (lladd.map.*): until the undo, a page that the loser has freed counts as free. If such a
-     *  page is damaged beyond repair in another crash, the damage is not reported, and undo
-     *  allocates the page again without its contents. Nullable; descriptors with a smaller
-     *  `struct_size` lack it. */
+     *  one result of 0 is enough. A loser that has changed an allocation bitmap (lladd.map.*) is
+     *  always undone before lladd_open returns: until the undo, a page that it has freed would
+     *  count as free. Nullable; descriptors with a smaller `struct_size` lack it. */
     int (*protect)(void *ctx, struct lladd_txn *, const struct lladd_log_entry *);
 };
 

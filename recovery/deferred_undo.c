@@ -14,6 +14,8 @@
  *     cannot wait.
  *   - Losers with records of objects, notes or redo barriers, losers that were prepared, and system
  *     transactions cannot wait. The log does not say what their records mean to an extension.
+ *   - Losers that have changed an allocation bitmap cannot wait. Until the undo, a page that such a
+ *     loser has freed counts as free, and recovery does not miss the contents of a free page.
  *   - The undo of a loser may need the space that the loser has freed, so extensions do not use
  *     freed space again until the last loser is gone (lladd_losers_left).
  *
@@ -76,6 +78,8 @@ static bool ask(struct ll_deferred *l, struct lladd_txn *txn, const struct ll_re
     struct lladd_log_entry e = ll_log_entry_of(l->core, rec);
     if (LLADD_PLANTED(LLADD_BUG_UNPROTECTED))
         return true;
+    if (e.op && strncmp(e.op, "lladd.map.", 10) == 0)
+        return false;
     for (size_t i = 0; e.op && i < l->n_protectors; i++)
         if (l->protectors[i]->protect(l->protectors[i]->ctx, txn, &e) == 0)
             return true;
