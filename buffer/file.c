@@ -418,7 +418,8 @@ static int cut_incomplete(struct ll_buffer *b, struct lladd_error *err)
 }
 
 /* Rewrites the last page as it is. If the file's length is only in the system's cache, the
- * following sync then makes the length durable. */
+ * following sync then makes the length durable. If the page cannot be read, the file gets longer
+ * and shorter again instead. */
 static int rewrite_last(struct ll_buffer *b, struct lladd_error *err)
 {
     uint64_t last = b->file_pages - 1;
@@ -426,12 +427,18 @@ static int rewrite_last(struct ll_buffer *b, struct lladd_error *err)
     if (!bytes)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory in recovery");
     int rc = ll_buffer__read_pages(b, last, 1, bytes, err);
+    int io = 0;
     if (rc == 0) {
-        int io = ll_io_pwrite(b->cfg.dev, b->file, bytes, b->page_size, last * b->page_size);
-        ll_buffer__note_write(b, false);
-        if (io != 0)
-            rc = ll_buffer__poison(b, io, "write to", b->cfg.name, err);
+        io = ll_io_pwrite(b->cfg.dev, b->file, bytes, b->page_size, last * b->page_size);
+    } else if (rc == LLADD_READ_FAILED &&
+               ll_io_truncate(b->cfg.dev, b->file, (last + 2) * b->page_size) == 0) {
+        io = ll_io_truncate(b->cfg.dev, b->file, (last + 1) * b->page_size);
+        rc = 0;
     }
+    if (rc == 0)
+        ll_buffer__note_write(b, false);
+    if (io != 0)
+        rc = ll_buffer__poison(b, io, "write to", b->cfg.name, err);
     ll_free(b->env, bytes);
     return rc;
 }

@@ -139,18 +139,23 @@ START_TEST(an_extension_that_was_not_synced)
     struct fixture r;
     fixture_open(&r, _i, PAGES);
     ck_assert_int_eq(ll_buffer_extend(r.b, 10, &r.err), 0);
-    fault_device_fail(r.fault, 1, FAULT_SYNC, EIO, false);
-    ck_assert_int_eq(ll_buffer_extend(r.b, 50, &r.err), LLADD_WRITE_FAILED);
-    ll_buffer_close(r.b);
-    fault_device_power_cycle(r.fault, &(struct fault_crash){FAULT_KILL, 0, false});
-    ll_poison_init(&r.poison);
-    ck_assert_int_eq(ll_buffer_open(&r.cfg, &r.b, &r.err), 0);
-    ck_assert_uint_eq(ll_buffer_page_count(r.b), 50);
-    ck_assert_int_eq(ll_buffer_confirm_end(r.b, 10, &r.err), 0);
-    ll_buffer_close(r.b);
-    fault_device_power_cycle(r.fault, &(struct fault_crash){FAULT_POWER, 0, false});
-    ck_assert_int_eq(ll_buffer_open(&r.cfg, &r.b, &r.err), 0);
-    ck_assert_uint_eq(ll_buffer_page_count(r.b), 50);
+    for (uint64_t n = 50; n <= 60; n += 10) { /* the second time the last page cannot be read */
+        fault_device_fail(r.fault, 1, FAULT_SYNC, EIO, false);
+        ck_assert_int_eq(ll_buffer_extend(r.b, n, &r.err), LLADD_WRITE_FAILED);
+        ll_buffer_close(r.b);
+        fault_device_power_cycle(r.fault, &(struct fault_crash){FAULT_KILL, 0, false});
+        ll_poison_init(&r.poison);
+        ck_assert_int_eq(ll_buffer_open(&r.cfg, &r.b, &r.err), 0);
+        ck_assert_uint_eq(ll_buffer_page_count(r.b), n);
+        if (n == 60)
+            fault_device_bad_sector(r.fault, "pages", (n - 1) * FIXTURE_PAGE);
+        ck_assert_int_eq(ll_buffer_confirm_end(r.b, n - 40, &r.err), 0);
+        ck_assert_uint_eq(file_size(&r), n * FIXTURE_PAGE);
+        ll_buffer_close(r.b);
+        fault_device_power_cycle(r.fault, &(struct fault_crash){FAULT_POWER, 0, false});
+        ck_assert_int_eq(ll_buffer_open(&r.cfg, &r.b, &r.err), 0);
+        ck_assert_uint_eq(ll_buffer_page_count(r.b), n);
+    }
     fixture_close(&r);
 }
 END_TEST
