@@ -181,7 +181,8 @@ static int read_copy(struct ll_buffer *b, uint32_t i, lladd_pageno n, unsigned c
 }
 
 /* Rewrites the page of copy i, even if the page in the file is intact. After a failed sync the page
- * may exist only in the operating system's cache (REC-4). */
+ * may exist only in the operating system's cache (REC-4). A page that cannot be read counts as
+ * torn. */
 static int restore_one(struct ll_buffer *b, uint32_t i, uint64_t *restored, struct lladd_error *err)
 {
     lladd_pageno n = ll_double_write_page(header(b), i);
@@ -189,14 +190,15 @@ static int restore_one(struct ll_buffer *b, uint32_t i, uint64_t *restored, stru
     if (n.v >= ll_buffer_file_pages(b))
         return 0; /* the file has no page n that could be torn */
     int rc = ll_buffer__read_pages(b, n.v, 1, bytes, err);
-    if (rc != 0)
+    if (rc != 0 && rc != LLADD_READ_FAILED)
         return rc;
-    bool torn = ll_page_verify(b->cfg.salt, n, bytes, b->page_size, b->cfg.name, NULL) != 0;
+    bool torn = rc || ll_page_verify(b->cfg.salt, n, bytes, b->page_size, b->cfg.name, NULL) != 0;
     uint64_t lsn = ll_page_lsn(bytes).v;
     rc = read_copy(b, i, n, bytes, err);
-    if (rc != 0)
-        return rc == LLADD_END ? 0 : rc;
-    if (!torn && lsn > ll_page_lsn(bytes).v) /* the file has a newer page: rewrite that page */
+    if (rc == LLADD_END)
+        return 0;
+    /* A whole page is rewritten as it is, if it is newer than the copy, or the copy is lost. */
+    if (!torn && (rc == LLADD_READ_FAILED || (rc == 0 && lsn > ll_page_lsn(bytes).v)))
         rc = ll_buffer__read_pages(b, n.v, 1, bytes, err);
     if (rc != 0)
         return rc;
@@ -230,9 +232,10 @@ static int rewrite_area(struct ll_buffer *b, uint32_t count, struct lladd_error 
             rc = 0;
             break;
         }
-        if (rc != 0)
+        if (rc != 0 && ll_io_code(rc, false) != LLADD_READ_FAILED)
             return ll_fail_io(err, rc, false, "read", b->cfg.dwb_name);
-        rc = ll_io_pwrite(b->cfg.dev, b->dwb, bytes, b->page_size, at);
+        /* A copy that cannot be read is needed only if its page is torn (restore_one). */
+        rc = rc == 0 ? ll_io_pwrite(b->cfg.dev, b->dwb, bytes, b->page_size, at) : 0;
     }
     if (rc == 0)
         rc = ll_io_pwrite(b->cfg.dev, b->dwb, header(b), b->page_size, 0);

@@ -491,7 +491,7 @@ START_TEST(any_bit_of_the_header)
 }
 END_TEST
 
-/* The read of the header, of the page or of the copy fails, or the area ends within the copy. */
+/* The read of the header or of the copy fails, or the area ends within the copy. */
 START_TEST(copies_that_cannot_be_read)
 {
     struct fixture r;
@@ -501,12 +501,12 @@ START_TEST(copies_that_cannot_be_read)
     fixture_flush(&r);
     fixture_poke(&r, 512, "torn", 4);
     leave_copy(&r, 0, 9, FIXTURE_SALT, 1, 1);
-    for (uint64_t n = 1; n <= 3; n++) { /* header, page, copy */
+    for (uint64_t n = 0; n < 2; n++) {
         fixture_reopen(&r);
-        fault_device_fail(r.fault, n, FAULT_PREAD, EIO, false);
+        fault_device_bad_sector(r.fault, "dwb", n * FIXTURE_PAGE);
         ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), LLADD_READ_FAILED);
         ck_assert_uint_eq(restored, 0);
-        ck_assert_uint_eq(fault_device_fired(r.fault), 1);
+        fault_device_bad_sector(r.fault, NULL, 0);
     }
     struct lladd_file *file;
     ck_assert_int_eq(r.base->ops->open(r.base, "dwb", 0, &file), 0);
@@ -516,6 +516,54 @@ START_TEST(copies_that_cannot_be_read)
     ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), 0);
     ck_assert_uint_eq(restored, 0);
     fixture_close(&r);
+}
+END_TEST
+
+/* A copy that cannot be read is not needed if its page is whole. */
+START_TEST(a_copy_of_a_whole_page_cannot_be_read)
+{
+    struct fixture r;
+    uint64_t restored;
+    open_fixture(&r, _i);
+    fixture_put(&r, 0, 1);
+    fixture_flush(&r);
+    leave_copy(&r, 0, 9, FIXTURE_SALT, 1, 1);
+    fixture_reopen(&r);
+    fault_device_bad_sector(r.fault, "dwb", FIXTURE_PAGE);
+    fault_device_reset_calls(r.fault);
+    ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), 0);
+    ck_assert_uint_eq(restored, 0);
+    ck_assert_uint_eq(fault_device_calls(r.fault, FAULT_PWRITEV), 3); /* header, page, header */
+    ck_assert(area_is_empty(&r));
+    ck_assert_uint_eq(fixture_get(&r, 0), 1);
+    fixture_close(&r);
+}
+END_TEST
+
+/* The page in its place cannot be read. The copy replaces it, if the copy is whole. */
+START_TEST(a_page_that_cannot_be_read_is_restored)
+{
+    for (unsigned whole = 0; whole < 2; whole++) {
+        struct fixture r;
+        uint64_t restored;
+        open_fixture(&r, _i);
+        fixture_put(&r, 0, 1);
+        fixture_flush(&r);
+        leave_copy(&r, 0, 9, FIXTURE_SALT, 1, 1);
+        unsigned char byte = 0xee;
+        if (!whole)
+            area_io(&r, true, FIXTURE_PAGE + 100, &byte, 1);
+        fixture_reopen(&r);
+        fault_device_bad_sector(r.fault, "pages", 512);
+        ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), 0);
+        ck_assert_uint_eq(restored, whole);
+        ck_assert(area_is_empty(&r));
+        if (whole)
+            ck_assert_uint_eq(fixture_get(&r, 0), 9);
+        else
+            ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_SHARED), LLADD_READ_FAILED);
+        fixture_close(&r);
+    }
 }
 END_TEST
 
@@ -579,6 +627,8 @@ int main(void)
     tcase_add_loop_test(t, an_area_that_is_wrong, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, any_bit_of_the_header, 0, FIXTURE_HEAP_FILES);
     tcase_add_loop_test(t, copies_that_cannot_be_read, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_copy_of_a_whole_page_cannot_be_read, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_page_that_cannot_be_read_is_restored, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, looking_into_an_area, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, create_refuses_what_exists, 0, FIXTURE_KINDS);
     suite_add_tcase(s, t);
