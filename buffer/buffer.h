@@ -15,7 +15,7 @@ struct ll_buffer;
 enum ll_fetch_state {
     LL_FETCH_UNREAD,  /* the page is not read yet; `bytes` are undefined */
     LL_FETCH_READ,    /* the page was read and is intact; redo may be pending */
-    LL_FETCH_DAMAGED, /* the page was read and failed verification */
+    LL_FETCH_DAMAGED, /* the page could not be read, or failed verification */
     LL_FETCH_DONE     /* `bytes` are the current page */
 };
 
@@ -93,8 +93,10 @@ struct ll_frame {
 };
 
 enum {
-    LL_FRAME_BASELESS = 1 /* redo only: the page was cleared, because it failed verification, lacked
-                           * changes that precede redo, or was not read (LL_FIX_BASE; BUF-5) */
+    LL_FRAME_BASELESS = 1, /* redo only: the page was cleared, because it failed verification,
+                            * could not be read, lacked changes that precede redo, or was not read
+                            * (LL_FIX_BASE; BUF-5) */
+    LL_FRAME_UNREAD = 2    /* with BASELESS: the page could not be read */
 };
 
 struct ll_buffer_config {
@@ -145,9 +147,9 @@ enum {
     LL_FIX_EXCLUSIVE = 1,
     LL_FIX_FRESH = 2, /* with EXCLUSIVE: fills the page with zeros instead of reading it; the page
                        * may be beyond the end */
-    LL_FIX_REDO = 4,  /* with EXCLUSIVE: a page that fails verification is returned as zeros, with
-                       * LL_FRAME_BASELESS (but LLADD_LOG_LOST is an error). A page beyond the end
-                       * is returned as zeros, without that flag */
+    LL_FIX_REDO = 4,  /* with EXCLUSIVE: a page that fails verification or cannot be read is
+                       * returned as zeros, with LL_FRAME_BASELESS (but LLADD_LOG_LOST is an
+                       * error). A page beyond the end is returned as zeros, without that flag */
     LL_FIX_TRY = 8,   /* return LLADD_BUSY instead of waiting for a latch */
     LL_FIX_BASE = 16  /* with REDO: the next record rewrites the whole page. So a page that is not
                        * cached is not read: it is returned like a page that fails verification */

@@ -74,11 +74,12 @@ static int read_and_verify(struct ll_buffer *b, struct ll_frame *f, uint64_t n, 
     int rc = redo ? 0 : ask_recovery(b, f, &fetch, err);
     if (rc != 0 || fetch.state == LL_FETCH_DONE)
         return rc;
-    rc = ll_buffer__read_pages(b, n, 1, f->page.bytes, err);
-    if (rc != 0)
-        return rc;
-    rc = ll_buffer__verify(b, n, f->page.bytes, &fetch.damage);
-    if (rc == LLADD_LOG_LOST) { /* redo or a rebuild would hide the loss */
+    rc = ll_buffer__read_pages(b, n, 1, f->page.bytes, &fetch.damage);
+    if (rc == 0)
+        rc = ll_buffer__verify(b, n, f->page.bytes, &fetch.damage);
+    /* Redo or a rebuild would hide a lost end of the log. A page that is not read for lack of a
+     * resource may be intact. */
+    if (rc == LLADD_LOG_LOST || lladd_code_root(rc) == LLADD_ROOT_RESOURCE) {
         if (err)
             *err = fetch.damage;
         return rc;
@@ -86,6 +87,7 @@ static int read_and_verify(struct ll_buffer *b, struct ll_frame *f, uint64_t n, 
     if (redo) {
         if (rc != 0)
             ll_buffer_clear(b, f);
+        f->flags |= rc == LLADD_READ_FAILED ? LL_FRAME_UNREAD : 0;
         return 0;
     }
     fetch.state = rc == 0 ? LL_FETCH_READ : LL_FETCH_DAMAGED;

@@ -8,7 +8,9 @@
  *   yes            intact, or not read     redone (restart_instant.c); not read if its records
  *                                          begin with a base (an image or format record)
  *   yes            damaged                 redone, if one of its records is a base; else rebuilt
- *   none           damaged                 rebuilt from all log that exists (rebuild.c) */
+ *   none           damaged                 rebuilt from all log that exists (rebuild.c)
+ *
+ * A page that cannot be read is handled like a damaged page. */
 #include "recovery/redo.h"
 
 #include <string.h>

@@ -442,10 +442,12 @@ int ll_rebuild_page(struct ll_core *core, struct ll_fetch *f, struct lladd_error
     if (!is_of_the_page(rc) || rc == LLADD_READ_FAILED)
         return rc;
     bool both = *reason.message;
-    rc = ll_fail_page(err, LLADD_CORRUPT_PAGE, f->page, "%.100s; %.*s%s%s", f->damage.message,
+    rc = ll_fail_page(err, f->damage.code, f->page, "%.100s; %.*s%s%s", f->damage.message,
                       both ? 60 : 150, why.message, both ? "; " : "", reason.message);
-    if (err)
+    if (err) {
         err->lsn = why.lsn;
+        err->sys_errno = f->damage.sys_errno;
+    }
     return rc;
 }
 

@@ -215,7 +215,8 @@ static int hold(struct ll_redo_worker *w, struct held *h, const struct ll_record
  * page at the end. */
 static int give_up_base(struct ll_redo_worker *w, const struct ll_record *rec, struct ll_frame *f)
 {
-    int rc = ll_hashmap_put(&w->baseless, rec->page, rec->lsn.v);
+    bool unread = f->flags == (LL_FRAME_BASELESS | LL_FRAME_UNREAD);
+    int rc = ll_hashmap_put(&w->baseless, rec->page, rec->lsn.v | (unread ? LL_REDO_UNREAD : 0));
     if (rc)
         return ll_fail(&w->err, rc, "out of memory in redo");
     ll_buffer_clear(w->core->buffer, f);
@@ -553,13 +554,15 @@ int ll_redo_refuse(struct ll_core *core, uint64_t page, uint64_t lsn, struct lla
         return core->unread.code;
     }
     bool why = core->refused.page.v == page && *core->refused.message;
-    int rc = ll_fail_page(err, LLADD_CORRUPT_PAGE, lladd_page_of(page),
-                          "page %llu of \"pages\" is damaged, or a write was lost: it has no base "
-                          "for the record at LSN %llu, and the log from LSN %llu on holds no image "
-                          "to rebuild it from%s%.80s",
-                          (unsigned long long)page, (unsigned long long)lsn,
-                          (unsigned long long)ll_log_oldest(core->log).v, why ? "; " : "",
-                          why ? core->refused.message : "");
+    bool unread = (lsn & LL_REDO_UNREAD) != 0;
+    lsn &= ~(uint64_t)LL_REDO_UNREAD;
+    int rc = ll_fail_page(err, unread ? LLADD_READ_FAILED : LLADD_CORRUPT_PAGE, lladd_page_of(page),
+                          "page %llu of \"pages\" %s: it has no base for the record at LSN %llu, "
+                          "and the log from LSN %llu on holds no image to rebuild it from%s%.80s",
+                          (unsigned long long)page,
+                          unread ? "cannot be read" : "is damaged, or a write was lost",
+                          (unsigned long long)lsn, (unsigned long long)ll_log_oldest(core->log).v,
+                          why ? "; " : "", why ? core->refused.message : "");
     if (err)
         err->lsn = lladd_lsn_of(lsn);
     return rc;

@@ -4,6 +4,8 @@
 /* Redo, the second phase of recovery. */
 #include "recovery/analysis.h"
 
+enum { LL_REDO_UNREAD = 1 }; /* the page could not be read; LSNs are even */
+
 struct ll_redo_worker {
     struct ll_core *core;
     struct lladd_thread thread;
@@ -15,7 +17,8 @@ struct ll_redo_worker {
     int rc;
     uint64_t at; /* LSN of the current record, or LSN of the failure */
     uint64_t seen, redone;
-    struct ll_hashmap baseless; /* page -> LSN of the first record that was skipped */
+    /* page -> LSN of the first record that was skipped, | LL_REDO_UNREAD */
+    struct ll_hashmap baseless;
     struct lladd_error err;
 };
 
@@ -38,8 +41,8 @@ int ll_redo_drop(struct ll_core *, uint64_t page, struct lladd_error *);
 /* Runs the page type's `check` on a page that was made from an image, if the type has `loaded`,
  * because `loaded` is not called for such a page. lsn: the LSN of the image. */
 int ll_redo_check_image(struct ll_core *, lladd_lsn lsn, struct lladd_view, struct lladd_error *);
-/* Returns LLADD_CORRUPT_PAGE for a page without a base. lsn: the LSN of the first record that redo
- * skipped. */
+/* Returns LLADD_CORRUPT_PAGE for a page without a base, or LLADD_READ_FAILED if the page or a part
+ * of the log could not be read. lsn: the page's value in `baseless`. */
 int ll_redo_refuse(struct ll_core *, uint64_t page, uint64_t lsn, struct lladd_error *);
 
 /* Redo uses no base below the page's redo barrier. So this function clears such a base, and

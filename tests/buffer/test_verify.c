@@ -168,7 +168,9 @@ START_TEST(a_device_that_cannot_read)
     ck_assert_uint_eq(r.err.page.v, 0);
     ck_assert_ptr_nonnull(strstr(r.err.message, "read page 0 of \"pages\""));
     test_world_fail_at(&r.world, "buffer.load", 1, EIO);
-    ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_REDO), LLADD_READ_FAILED);
+    ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_EXCLUSIVE), LLADD_READ_FAILED);
+    test_world_fail_at(&r.world, "buffer.load", 1, ENOMEM);
+    ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_REDO), LLADD_NO_MEMORY);
     ck_assert_uint_eq(fixture_stats(&r).frames_used, 0);
     ck_assert_uint_eq(fixture_get(&r, 0),
                       5); /* the frame was released, so the page can be read later */
@@ -186,10 +188,16 @@ START_TEST(redo_gets_damaged_pages_as_zeros)
     fixture_put(&r, 0, 5);
     fixture_put(&r, 1, 6);
     fixture_flush(&r);
-    fixture_poke(&r, 700, "x", 1);
     fixture_reopen(&r);
     unsigned how = LL_FIX_EXCLUSIVE | LL_FIX_REDO;
+    fault_device_fail(r.fault, 1, FAULT_PREAD, EIO, false);
     struct ll_frame *f = fixture_fix(&r, 0, how);
+    ck_assert_uint_eq(f->flags, LL_FRAME_BASELESS | LL_FRAME_UNREAD);
+    ck_assert_uint_eq(fixture_value(f->page.bytes, FIXTURE_PAGE), 0);
+    fixture_unfix(&r, f, how);
+    fixture_poke(&r, 700, "x", 1);
+    fixture_reopen(&r);
+    f = fixture_fix(&r, 0, how);
     ck_assert_uint_eq(f->flags, LL_FRAME_BASELESS);
     ck_assert_uint_eq(fixture_value(f->page.bytes, FIXTURE_PAGE), 0);
     ck_assert_uint_eq(ll_page_lsn(f->page.bytes).v, 0);

@@ -164,14 +164,26 @@ void fixture_expect(struct fixture *r, struct cell c, uint64_t value)
     ck_assert_uint_eq(cell_get(r->db, c), value);
 }
 
+static void fill_some(struct fixture *r, lladd_pageno scratch, uint64_t value)
+{
+    struct lladd_txn *txn = fixture_begin(r);
+    ok(txn, cell_put_wide(txn, cell_of(scratch, 1), value, WIDE_MAX));
+    done(lladd_commit(txn));
+}
+
+void fixture_fill_log(struct fixture *r, lladd_pageno scratch, uint64_t bytes)
+{
+    uint64_t end = fixture_stats(r).log_tail + bytes;
+    while (fixture_stats(r).log_tail < end)
+        fill_some(r, scratch, 1);
+}
+
 void fixture_forget_log(struct fixture *r, lladd_pageno scratch)
 {
     uint64_t end = fixture_stats(r).log_tail;
     do {
         for (unsigned i = 0; i < 10; i++) {
-            struct lladd_txn *txn = fixture_begin(r);
-            ok(txn, cell_put_wide(txn, cell_of(scratch, 1), i, WIDE_MAX));
-            done(lladd_commit(txn));
+            fill_some(r, scratch, i);
             ok_db(r, lladd_checkpoint(r->db, &r->err));
         }
         fixture_reopen(r);

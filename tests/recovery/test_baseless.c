@@ -71,52 +71,20 @@ static void rot(lladd_lsn lsn)
     fixture_file_write(&r, name, &byte, 1, at - 8);
 }
 
-/* The device of the fixture, except that reads of one sector of a log file fail. */
-static struct {
-    struct lladd_device_ops ops;
-    const struct lladd_device_ops *below;
-    char name[64];
-    uint64_t at;
-    struct lladd_file *file; /* NULL: it is not open */
-} sector;
-
-static int sector_open(struct lladd_device *dev, const char *name, unsigned flags,
-                       struct lladd_file **out)
-{
-    int rc = sector.below->open(dev, name, flags, out);
-    if (!rc && strcmp(name, sector.name) == 0)
-        sector.file = *out;
-    return rc;
-}
-
-static int sector_close(struct lladd_device *dev, struct lladd_file *file)
-{
-    if (file == sector.file)
-        sector.file = NULL;
-    return sector.below->close(dev, file);
-}
-
-static int64_t sector_pread(struct lladd_device *dev, struct lladd_file *file, void *buf,
-                            size_t len, uint64_t off)
-{
-    bool fails = file == sector.file && off <= sector.at && sector.at < off + len;
-    return fails ? -EIO : sector.below->pread(dev, file, buf, len, off);
-}
-
-/* From now on, reads of the record at this LSN fail; with LSN 0, they succeed again. */
+/* From now on, reads of the record at this LSN fail; with LSN 0, all reads succeed again. */
 static void make_unreadable(lladd_lsn lsn)
 {
     unsigned char byte;
-    struct lladd_device *dev = fault_device_dev(r.fd);
-    if (lsn.v) {
-        sector.at = find(lsn, sector.name, &byte);
-        sector.below = dev->ops;
-        sector.ops = *dev->ops;
-        sector.ops.open = sector_open;
-        sector.ops.close = sector_close;
-        sector.ops.pread = sector_pread;
-    }
-    dev->ops = lsn.v ? &sector.ops : sector.below;
+    char name[64];
+    uint64_t at = lsn.v ? find(lsn, name, &byte) : 0;
+    fault_device_bad_sector(r.fd, lsn.v ? name : NULL, at);
+}
+
+/* The pages cannot be read. */
+static void make_bad_sectors(void)
+{
+    for (unsigned k = 0; k < MANY; k++)
+        fault_device_bad_sector(r.fd, "pages", page[k].v * 4096 + 1024);
 }
 
 /* Opens the database with a cache of a few pages, and reads all pages, because instant recovery
@@ -185,18 +153,9 @@ enum {
     EXTRA = 1, /* after the base, half of the pages have a record of an operation of its own */
     AGAIN = 2, /* then the pages get another base */
     LOSES = 4, /* after redo's start, a loser has changed the pages, too */
-    FREED = 8  /* at the end the pages are freed */
+    FREED = 8, /* at the end the pages are freed */
+    UNREAD = 16 /* then the pages cannot be read; without this bit, they are damaged */
 };
-
-static void fill_log(uint64_t bytes)
-{
-    uint64_t end = fixture_stats(&r).log_tail + bytes;
-    while (fixture_stats(&r).log_tail < end) {
-        struct lladd_txn *txn = fixture_begin(&r);
-        ok(txn, cell_put_wide(txn, cell_of(scratch, 1), 1, WIDE_MAX));
-        done(lladd_commit(txn));
-    }
-}
 
 /* The pages have bases before redo's start, in log that a pin keeps. Returns the LSN of a change
  * between the first bases and redo's start. */
@@ -216,14 +175,15 @@ static lladd_lsn make_pages_with_older_bases(unsigned how)
             ok(txn, write_extra(txn, page[k]));
         done(lladd_commit(txn));
     }
-    fill_log(8u << 10); /* more than a sector */
+    fixture_fill_log(&r, scratch, 8u << 10); /* more than a sector */
     struct lladd_txn *txn = fixture_begin(&r);
     for (unsigned k = 0; how & AGAIN && k < MANY; k++) {
         ok(txn, cells_format(txn, page[k]));
         ok(txn, cell_put(txn, cell_of(page[k], 1), k + 1));
     }
     done(lladd_commit(txn));
-    fill_log(128u << 10); /* more than a block of the log: recovery itself reads other blocks */
+    /* More than a block of the log: recovery itself reads other blocks. */
+    fixture_fill_log(&r, scratch, 128u << 10);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     struct lladd_txn *loser = fixture_begin(&r);
     for (unsigned k = 0; k < MANY; k++) {
@@ -236,7 +196,10 @@ static lladd_lsn make_pages_with_older_bases(unsigned how)
         ok(txn, lladd_page_free(txn, page[k]));
     done(lladd_commit(txn));
     fixture_crash(&r, &fault_kill);
-    damage_all();
+    if (how & UNREAD)
+        make_bad_sectors();
+    else
+        damage_all();
     return middle;
 }
 
@@ -345,6 +308,86 @@ START_TEST(free_pages_without_a_base_do_not_matter)
 }
 END_TEST
 
+/* Pages that cannot be read are rebuilt from older log, and are readable when they were written. */
+START_TEST(pages_that_cannot_be_read_are_rebuilt)
+{
+    for (unsigned way = 0; way < 4; way++) {
+        begin_case(_i);
+        r.options.flags |= way & 2 ? LLADD_OPT_ATOMIC_PAGES : 0;
+        (void)make_pages_with_older_bases(UNREAD | (way & 1 ? LOSES : 0));
+        expect_all();
+    }
+}
+END_TEST
+
+/* The pages are intact, and the log has no base of them. */
+static void make_pages_without_bases(bool loses)
+{
+    fixture_open(&r);
+    fixture_pages(&r, &scratch, 1);
+    fixture_pages(&r, page, MANY);
+    for (unsigned k = 0; k < MANY; k++)
+        fixture_set(&r, cell_of(page[k], 1), k + 1);
+    fixture_forget_log(&r, scratch);
+    struct lladd_txn *loser = fixture_begin(&r);
+    for (unsigned k = 0; k < MANY; k++) {
+        if (loses)
+            ok(loser, cell_put(loser, cell_of(page[k], 3), 666));
+        fixture_set(&r, cell_of(page[k], 2), k + 2);
+    }
+    fixture_crash(&r, &fault_kill);
+}
+
+/* There is no memory for the n-th read of a page. Is there one? *failed: the opens that failed. */
+static bool read_without_memory(uint64_t n, bool loses, unsigned *failed)
+{
+    uint64_t before = test_world_passed(&r.world, "buffer.load");
+    test_world_fail_at(&r.world, "buffer.load", n, ENOMEM);
+    int rc = try_all(&r.options);
+    bool fired = test_world_passed(&r.world, "buffer.load") - before >= n;
+    test_world_fail_at(&r.world, "buffer.load", 0, 0);
+    ck_assert_msg(rc == 0 || rc == LLADD_NO_MEMORY || (loses && rc == LLADD_UNDO_FAILED), "%d: %s",
+                  rc, r.err.message);
+    ck_assert(rc == 0 || fired);
+    *failed += rc != 0;
+    return fired;
+}
+
+/* A page that is not read for lack of memory does not count as damaged. */
+START_TEST(a_lack_of_memory_is_not_damage)
+{
+    for (unsigned loses = 0; loses < 2; loses++) {
+        unsigned failed = 0;
+        begin_case(_i);
+        make_pages_without_bases(loses);
+        for (uint64_t n = 1; read_without_memory(n, loses, &failed);)
+            n++;
+        ck_assert_uint_gt(failed, 0);
+        expect_all();
+    }
+}
+END_TEST
+
+/* The pages cannot be read, and the log has no base of them. So the error of the read is returned.
+ * When they can be read again, nothing is lost. */
+START_TEST(pages_that_cannot_be_read_or_rebuilt)
+{
+    for (unsigned loses = 0; loses < 2; loses++) {
+        begin_case(_i);
+        make_pages_without_bases(loses);
+        make_bad_sectors();
+        for (unsigned again = 0; again < 2; again++) {
+            int rc = try_all(&r.options);
+            ck_assert_msg(rc == LLADD_READ_FAILED || (loses && rc == LLADD_UNDO_FAILED), "%d: %s",
+                          rc, r.err.message);
+            ck_contains(r.err.message, "read");
+        }
+        fault_device_bad_sector(r.fd, NULL, 0);
+        expect_all();
+    }
+}
+END_TEST
+
 /* The older log cannot be read between the pages' bases and redo's start. */
 START_TEST(an_unreadable_log_is_the_reason)
 {
@@ -373,7 +416,7 @@ START_TEST(the_log_cannot_be_listed)
     ok_db(&r, lladd_pin_set(r.db, "kept", lladd_lsn_of(fixture_stats(&r).log_tail), &r.err));
     page[0] = fixture_page(&r);
     fixture_set(&r, cell_of(page[0], 1), 1);
-    fill_log(128u << 10);
+    fixture_fill_log(&r, scratch, 128u << 10);
     fixture_close(&r);
     damage(page[0]);
     fixture_open(&r);
@@ -483,6 +526,9 @@ int main(void)
     tcase_add_loop_test(t, a_page_rebuilt_up_to_an_unknown_operation, 0, CASES);
     tcase_add_loop_test(t, a_base_after_a_bad_record_is_enough, 0, CASES);
     tcase_add_loop_test(t, free_pages_without_a_base_do_not_matter, 0, CASES);
+    tcase_add_loop_test(t, pages_that_cannot_be_read_are_rebuilt, 0, CASES);
+    tcase_add_loop_test(t, pages_that_cannot_be_read_or_rebuilt, 0, CASES);
+    tcase_add_loop_test(t, a_lack_of_memory_is_not_damage, 0, CASES);
     tcase_add_loop_test(t, an_unreadable_log_is_the_reason, 0, CASES);
     tcase_add_loop_test(t, the_log_cannot_be_listed, 0, CASES);
     tcase_add_loop_test(t, nothing_is_undone_on_a_page_without_a_base, 0, CASES);

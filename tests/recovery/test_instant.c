@@ -414,8 +414,8 @@ END_TEST
 
 /* ---- failures ---- */
 
-/* If a read fails while a thread fetches a page, the thread gets the error. The page's redo stays
- * pending, and the next fetch succeeds. */
+/* If a read of the log fails while a thread fetches a page, the thread gets the error. The page's
+ * redo stays pending, and the next fetch succeeds. */
 START_TEST(a_read_fails_while_a_page_is_redone)
 {
     unsigned refused = 0;
@@ -424,6 +424,7 @@ START_TEST(a_read_fails_while_a_page_is_redone)
         fixture_crash(&r, &fault_power);
         fixture_open(&r);
         uint64_t left = pages_pending(), value = 0;
+        fault_device_only(r.fd, "log/");
         fault_device_fail(r.fd, n, FAULT_PREAD, 5, false);
         int rc = cell_read(r.db, cell_of(pages[12], 0), &value, &r.err);
         uint64_t fired = fault_device_fired(r.fd);
