@@ -316,6 +316,11 @@ int ll_buffer_bulk_read(struct ll_buffer *b, lladd_pageno first, uint64_t n, uns
     if (rc != 0 || n == 0)
         return rc;
     rc = ll_buffer__read_pages(b, first.v, n, bytes, err);
+    if (rc == LLADD_READ_FAILED && n > 1) { /* find the page */
+        rc = 0;
+        for (uint64_t i = 0; rc == 0 && i < n; i++)
+            rc = ll_buffer__read_pages(b, first.v + i, 1, bytes + i * b->page_size, err);
+    }
     if (rc == 0)
         rc = ll_buffer__check(b, err); /* a write of the pages may have failed meanwhile (LOG-4) */
     for (uint64_t i = 0; rc == 0 && paged && i < n; i++)

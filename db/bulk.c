@@ -269,7 +269,7 @@ static int read_pages(struct lladd_db *db, lladd_pageno first, uint64_t n, bool 
 }
 
 /* The log does not contain pages that were written in bulk. So only an extension that has a copy
- * can replace a damaged page. The replaced page is written back. */
+ * can replace a page that is damaged or cannot be read. The replaced page is written back. */
 static int read_and_repair(struct lladd_db *db, lladd_pageno first, uint64_t n, bool raw,
                            void *bytes, struct lladd_error *err)
 {
@@ -277,8 +277,8 @@ static int read_and_repair(struct lladd_db *db, lladd_pageno first, uint64_t n, 
     for (;;) {
         struct lladd_error why = LLADD_ERROR_INIT;
         int rc = read_pages(db, first, n, raw, bytes, &why);
-        bool again = rc == LLADD_CORRUPT_PAGE && !raw && db->core.base_of &&
-                     why.page.v != repaired && !ll_held_pages(db);
+        bool again = (rc == LLADD_CORRUPT_PAGE || rc == LLADD_READ_FAILED) && !raw &&
+                     db->core.base_of && why.page.v != repaired && !ll_held_pages(db);
         if (again) {
             repaired = why.page.v;
             rc = lladd_page_rewrite(db, why.page, &why);

@@ -44,9 +44,9 @@ LLADD_API int lladd_bulk_sync(struct lladd_txn *);
  *  pages are only in the cache, the call first writes them to the file; LLADD_BAD_STATE if there
  *  are such changes and the thread holds a page. If `raw` is false, the call verifies each page's
  *  checksum and number (LLADD_CORRUPT_PAGE). If an extension has copies of pages
- *  (lladd_extension.base_of) and the thread holds no page, a page that fails this verification is
- *  repaired, as by lladd_page_rewrite. Any thread; the caller ensures that no thread changes the
- *  pages meanwhile. */
+ *  (lladd_extension.base_of) and the thread holds no page, a page that fails this verification or
+ *  cannot be read is repaired, as by lladd_page_rewrite. Any thread; the caller ensures that no
+ *  thread changes the pages meanwhile. */
 LLADD_API int lladd_bulk_read(struct lladd_db *, lladd_pageno first, uint64_t n, bool raw,
                               void *bytes, struct lladd_error *);
 /** Extends the page file to `pages` pages and allocates their space on the device. Does nothing if

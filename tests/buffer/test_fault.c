@@ -217,7 +217,8 @@ START_TEST(every_device_call_fails)
         fault_device_fail(r.fault, n, FAULT_ANY, EIO, forever);
         int rc = run(&w);
         fired = fault_device_fired(r.fault);
-        ck_assert_int_eq(rc != 0, fired > 0);
+        ck_assert(rc == 0 || fired > 0);
+        ck_assert(rc != 0 || fired == 0 || !forever); /* a bulk read tries once more */
         if (rc != 0) {
             enum lladd_root root = lladd_code_root(rc);
             ck_assert(root == LLADD_ROOT_POISONED || root == LLADD_ROOT_DATA);

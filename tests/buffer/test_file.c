@@ -526,8 +526,9 @@ START_TEST(bulk_access_refuses)
     make_extent(bytes, 50, 2, 9000);
     ck_assert_int_eq(fixture_bulk(&r, far, 2, bytes, true), LLADD_NO_SPACE);
     r.gate.fails = 0;
-    fault_device_fail(r.fault, 1, FAULT_PREAD, EIO, false);
+    fault_device_bad_sector(r.fault, "pages", 4 * FIXTURE_PAGE);
     ck_assert_int_eq(ll_buffer_bulk_read(r.b, three, 2, bytes, true, &r.err), LLADD_READ_FAILED);
+    ck_assert_uint_eq(r.err.page.v, 4);
     fault_device_fail(r.fault, 1, FAULT_PWRITEV, EIO, false);
     ck_assert_int_eq(fixture_bulk(&r, far, 2, bytes, true), LLADD_WRITE_FAILED);
     ck_assert(ll_poisoned(&r.poison));

@@ -447,6 +447,7 @@ static void write_in_bulk(struct lladd_txn *txn, uint64_t value)
  * barrier the library asks the extension again, for the page with these bytes. */
 START_TEST(a_page_that_was_written_in_bulk_comes_from_an_extension)
 {
+    unsigned char two[2 * PAGE];
     begin_case(_i, true);
     ok_db(&r, lladd_pages_extend(r.db, BULK + 1, &r.err));
     page = lladd_page_of(BULK);
@@ -465,6 +466,11 @@ START_TEST(a_page_that_was_written_in_bulk_comes_from_an_extension)
     fixture_expect(&r, cell_of(page, 1), 7);
     ck_assert_uint_eq(copy.asked, 2);
     ck_assert_uint_eq(copy.since, copy.barrier);
+    fixture_reopen(&r);
+    fault_device_bad_sector(r.fd, "pages", page.v * PAGE);
+    ok_db(&r, lladd_bulk_read(r.db, lladd_page_of(BULK - 1), 2, false, two, &r.err));
+    ck_assert_uint_eq(lladd_get64(two + PAGE + LLADD_PAGE_HEADER + cell_offset(1)), 7);
+    ck_assert_uint_eq(copy.asked, 4);
     fixture_close(&r);
     /* For the bulk write, the extension now gives the page as it was before the bulk write. */
     damage(page);
