@@ -202,6 +202,13 @@ static inline uint32_t lladd_atomic_look32(const uint32_t *p)
     lladd_atomic_point_();
     return __atomic_load_n(p, __ATOMIC_SEQ_CST);
 }
+/** Loads with sequential consistency: the load is not moved before an earlier exchange, addition or
+ *  compare-and-swap of the thread. Epochs (lladd/epoch.h) need it. */
+static inline uint64_t lladd_atomic_look64(const uint64_t *p)
+{
+    lladd_atomic_point_();
+    return __atomic_load_n(p, __ATOMIC_SEQ_CST);
+}
 /** Adds to a statistics counter, without order. */
 static inline void lladd_atomic_count64(uint64_t *p, uint64_t v)
 {
