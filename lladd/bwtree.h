@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LLADD_BWTREE_H
+#define LLADD_BWTREE_H
+/**
+ * @file
+ * @brief Bw-trees: ordered indexes in memory without latches.
+ *
+ * A tree maps byte strings to byte strings, in the order of the keys' bytes. lladd/keys.h encodes
+ * numbers, strings and tuples such that this order is the order of the values. A thread changes a
+ * page by a compare-and-swap of one word, which puts a *delta* in front of the page. So no call
+ * waits for another thread, and a preempted thread delays no other call.
+ *
+ * Limits. A tree is volatile: it lives in memory, from lladd_bwtree_open_volatile to
+ * lladd_bwtree_close. It has no transactions and no log; nothing of it is stored. Keys have at most
+ * LLADD_BWTREE_KEY_MAX bytes, values at most LLADD_BWTREE_VALUE_MAX. Deletions do not merge pages:
+ * a page that has lost its rows stays, and takes new rows of its range. Nothing limits the memory
+ * of a tree; lladd_bwtree_stats_get says how much it uses.
+ *
+ * Reading gives no isolation. Each call reads or changes one row at one moment during the call: the
+ * tree is linearizable. The calls for several rows do this row by row.
+ *
+ * Threads: any number may use a tree; a cursor belongs to one thread. No call waits for another
+ * thread, and a thread may make any call while it holds pages or mutexes. A thread that sleeps
+ * between calls holds nothing. A thread that is preempted in a call keeps the memory that other
+ * threads replace meanwhile (lladd/epoch.h). A forked child must not use the trees of its parent.
+ * @ingroup operations
+ */
+#include <lladd/error.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct lladd_db;
+struct lladd_bwtree;
+struct lladd_bwtree_cursor;
+
+/** Maximum length of a key in bytes. */
+#define LLADD_BWTREE_KEY_MAX 1000u
+/** Maximum length of a value in bytes. */
+#define LLADD_BWTREE_VALUE_MAX 65536u
+
+/** Options of a tree. Zero means the default, for every member. */
+struct lladd_bwtree_options {
+    size_t struct_size;
+    uint32_t key_size;   /**< length of every key, at most LLADD_BWTREE_KEY_MAX; 0: any length. A
+                              tree with keys of 1 to 8 bytes and values of a fixed length is faster
+                              and smaller */
+    uint32_t value_size; /**< length of every value, at most LLADD_BWTREE_VALUE_MAX; 0: any */
+    uint32_t page_bytes; /**< a page is split if its rows take more bytes; 64 to 2^20, default 8192.
+                              A consolidation copies all rows of a page */
+    uint32_t leaf_chain; /**< number of deltas after which a writer consolidates a leaf; 1 to 1000.
+                              By default 16 for rows of up to 32 bytes, else 8 */
+    uint32_t inner_chain; /**< the same for inner pages; default 2 */
+};
+#define LLADD_BWTREE_OPTIONS_INIT LLADD_SIZED_INIT(lladd_bwtree_options)
+
+/** Makes an empty tree in the memory of the database handle; options may be NULL. Close it before
+ *  the database. LLADD_BAD_ARGUMENT for options beyond their limits. LLADD_NO_MEMORY. */
+LLADD_API int lladd_bwtree_open_volatile(struct lladd_db *, const struct lladd_bwtree_options *,
+                                         struct lladd_bwtree **out, struct lladd_error *);
+/** Frees the tree with all its rows; NULL does nothing. No other thread may be using it, and its
+ *  cursors must be closed. */
+LLADD_API void lladd_bwtree_close(struct lladd_bwtree *);
+/** Returns the length of every key in bytes; 0: keys have any length. */
+LLADD_API uint32_t lladd_bwtree_key_size(const struct lladd_bwtree *);
+/** Returns the length of every value in bytes; 0: values have any length. */
+LLADD_API uint32_t lladd_bwtree_value_size(const struct lladd_bwtree *);
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+/* Errors of the calls below. LLADD_KEY_SIZE: a key or value does not have the tree's fixed length.
+ * LLADD_TOO_LARGE: a key or value is too long. LLADD_NO_MEMORY. A call that fails has changed no
+ * row. The error struct may be NULL; for LLADD_EXISTS, LLADD_NOT_FOUND and LLADD_END only its code
+ * is certain, not the message. */
+
+/** Inserts a new row; LLADD_EXISTS if the tree has the key. */
+LLADD_API int lladd_bwtree_insert(struct lladd_bwtree *, const void *key, size_t key_len,
+                                  const void *value, size_t value_len, struct lladd_error *);
+/** One of several rows. */
+struct lladd_bwtree_row {
+    const void *key;
+    size_t key_len;
+    const void *value;
+    size_t value_len;
+};
+/** Calls lladd_bwtree_insert for n rows in turn. Stops at the first row that cannot be inserted,
+ *  and returns its error. *done (nullable) gets the number of rows inserted before that row; these
+ *  rows stay inserted. */
+LLADD_API int lladd_bwtree_insert_many(struct lladd_bwtree *, const struct lladd_bwtree_row *,
+                                       size_t n, size_t *done, struct lladd_error *);
+/** Sets the value of a key; inserts the row if the tree does not have the key. */
+LLADD_API int lladd_bwtree_put(struct lladd_bwtree *, const void *key, size_t key_len,
+                               const void *value, size_t value_len, struct lladd_error *);
+/** Removes a row; LLADD_NOT_FOUND if the tree does not have the key. */
+LLADD_API int lladd_bwtree_delete(struct lladd_bwtree *, const void *key, size_t key_len,
+                                  struct lladd_error *);
+
+/** Looks a key up: *len (nullable) gets the length of the value, `buf` as much of the value as
+ *  `size` allows. LLADD_NOT_FOUND if the tree does not have the key. */
+LLADD_API int lladd_bwtree_get(struct lladd_bwtree *, const void *key, size_t key_len, void *buf,
+                               size_t size, size_t *len, struct lladd_error *);
+/** One of several keys to be looked up together. */
+struct lladd_bwtree_query {
+    const void *key;
+    size_t key_len;
+    void *buf; /**< gets as much of the value as `size` allows */
+    size_t size;
+    size_t len; /**< out: the value's length */
+    int rc;     /**< out: 0, LLADD_NOT_FOUND, or another error */
+};
+/** Looks up n keys. Returns 0 if each query's rc is 0 or LLADD_NOT_FOUND; otherwise the first other
+ *  rc. */
+LLADD_API int lladd_bwtree_get_many(struct lladd_bwtree *, struct lladd_bwtree_query *, size_t n,
+                                    struct lladd_error *);
+
+/* ---- cursors --------------------------------------------------------------------------------- */
+
+/** Opens a cursor, before the first row. A cursor moves through the rows in order, in both
+ *  directions. It has a copy of one leaf. Each move compares the number of the leaf's state with
+ *  that of the copy; if the leaf has changed, the cursor copies it again, and goes on from the key
+ *  of its present row. So a row that exists during the whole walk is met exactly once. A row that
+ *  is inserted or removed during the walk may be met or not. */
+LLADD_API int lladd_bwtree_cursor_open(struct lladd_bwtree *, struct lladd_bwtree_cursor **out,
+                                       struct lladd_error *);
+/** Closes the cursor; NULL does nothing. */
+LLADD_API void lladd_bwtree_cursor_close(struct lladd_bwtree_cursor *);
+/** From now on the cursor only meets keys k with low <= k < high; NULL: no bound. Call it before
+ *  the first move. LLADD_BAD_STATE: the cursor has been moved. */
+LLADD_API int lladd_bwtree_cursor_bounds(struct lladd_bwtree_cursor *, const void *low,
+                                         size_t low_len, const void *high, size_t high_len,
+                                         struct lladd_error *);
+/* Each of the next six calls returns LLADD_END if there is no such row. After a move forward that
+ * has found no row, the cursor is after the last row; after such a move backward, it is before the
+ * first row. From there the cursor can be moved back. After another error the cursor is at no row,
+ * as before its first move. */
+
+/** Moves to the first row. */
+LLADD_API int lladd_bwtree_cursor_first(struct lladd_bwtree_cursor *, struct lladd_error *);
+/** Moves to the last row. */
+LLADD_API int lladd_bwtree_cursor_last(struct lladd_bwtree_cursor *, struct lladd_error *);
+/** Moves to the row of the key, or to the first row after the key. */
+LLADD_API int lladd_bwtree_cursor_seek(struct lladd_bwtree_cursor *, const void *key,
+                                       size_t key_len, struct lladd_error *);
+/** Moves to the row of the key, or to the last row before the key. */
+LLADD_API int lladd_bwtree_cursor_seek_for_prev(struct lladd_bwtree_cursor *, const void *key,
+                                                size_t key_len, struct lladd_error *);
+/** Moves to the next row; before the first move: to the first row. */
+LLADD_API int lladd_bwtree_cursor_next(struct lladd_bwtree_cursor *, struct lladd_error *);
+/** Moves to the previous row; before the first move: to the last row. */
+LLADD_API int lladd_bwtree_cursor_prev(struct lladd_bwtree_cursor *, struct lladd_error *);
+/** Gets the row at which the cursor is, as it was at the cursor's last move; the spans live until
+ *  the cursor's next call. `value` may be NULL. LLADD_BAD_STATE if the cursor is at no row. */
+LLADD_API int lladd_bwtree_cursor_row(struct lladd_bwtree_cursor *, struct lladd_span *key,
+                                      struct lladd_span *value, struct lladd_error *);
+
+/* ---- the whole tree -------------------------------------------------------------------------- */
+
+/** The number of lengths of chains that lladd_bwtree_stats distinguishes. */
+#define LLADD_BWTREE_CHAINS 33u
+
+/** Sizes and counts of a tree. The sizes are approximate if other threads change the tree
+ *  meanwhile. The counters count since the tree was opened. Each pair of counters tells how often
+ *  the compare-and-swap of such a change succeeded, and how often another thread's came first: a
+ *  change of a row and an index term are then tried again, a split and a consolidation are left to
+ *  a later thread. */
+struct lladd_bwtree_stats {
+    size_t struct_size;
+    uint64_t rows;
+    uint64_t leaves, inner; /**< pages */
+    uint32_t levels;        /**< 1: the root is a leaf */
+    uint64_t deltas;        /**< of all pages */
+    uint64_t chains[LLADD_BWTREE_CHAINS]; /**< chains[i]: the number of leaves with i deltas; the
+                                               last one: with as many or more */
+    uint64_t memory;  /**< bytes of pages, deltas and tables, with those that wait */
+    uint64_t waiting; /**< of these, bytes that were replaced and wait for threads in calls */
+    uint64_t updates, updates_failed; /**< insertions, replacements and deletions */
+    uint64_t splits, splits_failed;
+    uint64_t terms, terms_failed; /**< index terms that parents got */
+    uint64_t consolidations, consolidations_failed;
+    uint64_t helped; /**< index terms that a thread added for another thread's split */
+};
+/** Fills as much as out->struct_size says. Reads every page. */
+LLADD_API int lladd_bwtree_stats_get(struct lladd_bwtree *, struct lladd_bwtree_stats *,
+                                     struct lladd_error *);
+/** Checks that the keys of each page are in order and in the page's range, that the ranges of each
+ *  level meet, that parents name the pages that begin at their terms, and that chains are linked
+ *  right. LLADD_BUG: the message says what is wrong. No thread may change the tree meanwhile. */
+LLADD_API int lladd_bwtree_check(struct lladd_bwtree *, struct lladd_error *);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Consolidation: a new page with the rows of a page and its chain replaces both. The rows between
+ * the keys of deltas are copied in stretches. Of several deltas for a key the newest counts.
+ *
+ * A thread that has made a chain long consolidates it after its own change. If another thread has
+ * changed the page meanwhile, the new page is freed, and a later thread tries again.
+ */
+#include "operations/bwtree/bwtree.h"
+
+/* USUAL: a chain of so many deltas needs no memory for its list. A leaf of fewer than ROWS rows and
+ * an inner page of fewer than CHILDREN are not split: with long keys, too, each level must have
+ * fewer pages than the level below it. */
+enum { USUAL = 64, ROWS = 2, CHILDREN = 4 };
+
+/* The deltas of a chain that count, in the order of their keys. */
+struct fold {
+    const struct bw_delta **deltas;
+    struct bw_piece *pieces;
+    size_t n;
+    const struct bw_delta *split; /* the newest split, which has the lowest key; or NULL */
+    const struct bw_delta *usual_deltas[USUAL];
+    struct bw_piece usual_pieces[USUAL + 1];
+    void *memory;
+    size_t memory_bytes;
+};
+
+static int fold_begin(struct lladd_bwtree *t, struct fold *f, size_t chain)
+{
+    f->n = 0;
+    f->split = NULL;
+    f->deltas = f->usual_deltas;
+    f->pieces = f->usual_pieces;
+    f->memory = NULL;
+    if (chain <= USUAL)
+        return 0;
+    f->memory_bytes = chain * sizeof *f->deltas + (chain + 1) * sizeof *f->pieces;
+    f->memory = ll_bwtree__alloc(t, f->memory_bytes);
+    if (!f->memory)
+        return LLADD_NO_MEMORY;
+    f->pieces = f->memory;
+    f->deltas = (const struct bw_delta **)(f->pieces + chain + 1);
+    return 0;
+}
+
+static int order(const struct lladd_bwtree *t, const struct bw_delta *a, const struct bw_delta *b)
+{
+    if (a->at != b->at)
+        return a->at < b->at ? -1 : 1;
+    return bw_compare(t, bw_delta_key(a), bw_delta_key(b));
+}
+
+/* Adds a delta that is older than all that were added. */
+static void fold_add(const struct lladd_bwtree *t, struct fold *f, const struct bw_delta *d)
+{
+    size_t i = f->n;
+    int c = 1;
+    if (f->split && order(t, d, f->split) >= 0)
+        return;
+    while (i > 0 && (c = order(t, d, f->deltas[i - 1])) < 0)
+        i--;
+    if (i > 0 && c == 0) /* a newer delta has the key */
+        return;
+    memmove(f->deltas + i + 1, f->deltas + i, (f->n - i) * sizeof *f->deltas);
+    f->deltas[i] = d;
+    f->n++;
+}
+
+static size_t make_pieces(const struct lladd_bwtree *t, struct fold *f, const struct bw_page *page)
+{
+    uint32_t from = 0, end = f->split ? f->split->at : page->n;
+    for (size_t i = 0; i < f->n; i++) {
+        const struct bw_delta *d = f->deltas[i];
+        f->pieces[i] = (struct bw_piece){from, d->at, d->s.kind == BW_DELETE ? NULL : d};
+        from = d->at + ll_bwtree__row_is(t, page, d->at, bw_delta_key(d));
+    }
+    f->pieces[f->n] = (struct bw_piece){from, end, NULL};
+    return f->n + 1;
+}
+
+struct bw_page *ll_bwtree__fold(struct lladd_bwtree *t, const struct bw_state *head, bool slab)
+{
+    struct bw_page *page = bw_bottom(head), *made;
+    struct bw_plan plan = {.from = page, .low = bw_low(t, page), .slab = slab};
+    struct fold f;
+    if (fold_begin(t, &f, head->chain))
+        return NULL;
+    for (const struct bw_state *s = head; s->kind != BW_PAGE; s = s->next) {
+        const struct bw_delta *d = bw_delta_of(s);
+        if (s->kind != BW_SPLIT)
+            fold_add(t, &f, d);
+        else if (!f.split)
+            f.split = d;
+    }
+    plan.n_pieces = make_pieces(t, &f, page);
+    plan.pieces = f.pieces;
+    plan.right = ll_bwtree__right(t, head, &plan.high);
+    made = ll_bwtree__page_build(t, &plan);
+    if (made)
+        made->s.number = head->number + 1;
+    if (f.memory)
+        ll_bwtree__free(t, f.memory, f.memory_bytes);
+    return made;
+}
+
+void ll_bwtree__consolidate(struct bw_call *c, uint32_t pid, const struct bw_state *head)
+{
+    struct lladd_bwtree *t = c->t;
+    struct bw_page *p = ll_bwtree__fold(t, head, true);
+    if (!p)
+        return;
+    if (!bw_replace(t, pid, head, &p->s)) {
+        bw_count(&c->counts->consolidations_failed);
+        ll_bwtree__page_free(t, p);
+        return;
+    }
+    bw_count(&c->counts->consolidations);
+    ll_bwtree__chain_retire(c, head);
+    if (p->used > t->page_bytes && p->n >= (p->s.level ? CHILDREN : ROWS))
+        ll_bwtree__split(c, pid, p);
+}
+
+void ll_bwtree__maintain(struct bw_call *c, uint32_t pid, const struct bw_delta *d)
+{
+    if (d->s.chain >= (d->s.level ? c->t->inner_chain : c->t->leaf_chain))
+        ll_bwtree__consolidate(c, pid, &d->s);
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Bw-trees are linearizable: each lookup sees the state of the key at one moment between its call
+ * and its return. A tree is linearizable if this holds for each of its keys. One thread changes a
+ * key; other threads look the key up, and walk past it with a cursor in both directions, while
+ * leaves are split and consolidated around the key. The threads note when each call began and
+ * ended. Afterwards the notes are checked. Runs under TSan.
+ */
+#include "op_fixture.h"
+
+#include <lladd/bwtree.h>
+#include <lladd/sync.h>
+#include <stdio.h>
+
+enum { KEYS = 160, WRITERS = 3, READERS = 3, LOOKS = 20000, LEN = 24 };
+#ifdef LL_TEST_INSTRUMENTED
+enum { CHANGES = 4000 };
+#else
+enum { CHANGES = 20000 };
+#endif
+
+static struct fixture b;
+static struct lladd_bwtree *tree;
+static uint64_t clock_now;
+static uint32_t writing;
+
+/* The states of a key, in their order. Each value of a key has another `number`; with number 0
+ * there is no row. The key entered the state at a moment between `begin` and `end`. */
+struct state {
+    uint32_t number;
+    uint64_t begin, end;
+};
+static struct history {
+    struct state *states;
+    size_t n, cap;
+    uint32_t numbers;
+} histories[KEYS];
+
+/* What a reader has seen. */
+struct look {
+    uint32_t key, number;
+    uint64_t begin, end;
+};
+
+struct worker {
+    struct lladd_thread thread;
+    uint64_t seed;
+    uint32_t first; /* a writer's keys begin with `first`; their distance is WRITERS */
+    struct look *looks;
+    size_t n;
+};
+static struct worker workers[WRITERS + READERS];
+
+/* An assertion for threads. */
+static void sure(bool condition, const char *what)
+{
+    if (condition)
+        return;
+    fprintf(stderr, "%s\n", what); /* an assertion would longjmp to the stack of another thread */
+    abort();
+}
+
+static uint64_t moment(void)
+{
+    return lladd_atomic_add64(&clock_now, 1) + 1;
+}
+
+static size_t key_of(uint32_t k, unsigned char out[LEN])
+{
+    memset(out, (int)(k % 7), LEN);
+    out[0] = (unsigned char)(k >> 8);
+    out[1] = (unsigned char)k;
+    return 2 + k % 3 * 10;
+}
+
+static size_t value_of(uint32_t k, uint32_t number, unsigned char out[LEN])
+{
+    memset(out, (int)(k + number), LEN);
+    memcpy(out, &number, sizeof number);
+    return 4 + (number + k) % (LEN - 4);
+}
+
+static uint32_t number_of(uint32_t k, const unsigned char *value, size_t len)
+{
+    unsigned char want[LEN];
+    uint32_t number = 0;
+    sure(len >= 4, "a short value");
+    memcpy(&number, value, sizeof number);
+    sure(number != 0 && value_of(k, number, want) == len && memcmp(value, want, len) == 0,
+         "a value that was never put");
+    return number;
+}
+
+/* ---- writers --------------------------------------------------------------------------------- */
+
+static struct state *add_state(struct history *h, uint32_t number, uint64_t begin)
+{
+    if (h->n == h->cap) {
+        h->cap = h->cap ? 2 * h->cap : 64;
+        h->states = realloc(h->states, h->cap * sizeof *h->states);
+        sure(h->states != NULL, "memory");
+    }
+    h->states[h->n] = (struct state){number, begin, 0};
+    return &h->states[h->n++];
+}
+
+static void change(uint32_t k, uint64_t random)
+{
+    struct history *h = &histories[k];
+    unsigned char key[LEN], value[LEN];
+    size_t key_len = key_of(k, key), len;
+    uint32_t was = h->states[h->n - 1].number;
+    uint32_t number = was && random % 3 == 0 ? 0 : ++h->numbers;
+    struct state *s = add_state(h, number, moment());
+    int rc;
+    len = value_of(k, number, value);
+    if (number == 0)
+        rc = lladd_bwtree_delete(tree, key, key_len, NULL);
+    else if (was == 0 && random % 2)
+        rc = lladd_bwtree_insert(tree, key, key_len, value, len, NULL);
+    else
+        rc = lladd_bwtree_put(tree, key, key_len, value, len, NULL);
+    sure(rc == 0, "a change failed");
+    s->end = moment();
+}
+
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+    uint32_t own = (KEYS - w->first + WRITERS - 1) / WRITERS;
+    for (unsigned i = 0; i < CHANGES; i++) {
+        uint64_t random = seeded_next(&w->seed);
+        change(w->first + (uint32_t)(random >> 8) % own * WRITERS, random >> 40);
+    }
+    (void)lladd_atomic_add32(&writing, UINT32_MAX);
+    return NULL;
+}
+
+/* ---- readers --------------------------------------------------------------------------------- */
+
+static void note(struct worker *w, uint32_t k, uint32_t number, uint64_t begin, uint64_t end)
+{
+    if (w->n < LOOKS)
+        w->looks[w->n++] = (struct look){k, number, begin, end};
+}
+
+static void look_up(struct worker *w, uint32_t k)
+{
+    unsigned char key[LEN], value[LEN];
+    size_t len = 0;
+    uint64_t begin = moment();
+    int rc = lladd_bwtree_get(tree, key, key_of(k, key), value, sizeof value, &len, NULL);
+    uint64_t end = moment();
+    sure(rc == 0 || rc == LLADD_NOT_FOUND, "a lookup failed");
+    note(w, k, rc ? 0 : number_of(k, value, len), begin, end);
+}
+
+/* A move of a cursor from one key to another one has seen that no key between them has a row. */
+static void note_missed(struct worker *w, int from, int to, uint64_t begin, uint64_t end)
+{
+    int step = from < to ? 1 : -1;
+    for (int k = from + step; k != to; k += step)
+        note(w, (uint32_t)k, 0, begin, end);
+}
+
+static void walk(struct worker *w, bool up)
+{
+    struct lladd_bwtree_cursor *c;
+    struct lladd_span key, value;
+    int at = up ? -1 : KEYS, rc = 0;
+    sure(lladd_bwtree_cursor_open(tree, &c, NULL) == 0, "a cursor");
+    while (rc == 0) {
+        uint64_t begin = moment();
+        rc = up ? lladd_bwtree_cursor_next(c, NULL) : lladd_bwtree_cursor_prev(c, NULL);
+        uint64_t end = moment();
+        sure(rc == 0 || rc == LLADD_END, "a move failed");
+        int to = up ? KEYS : -1;
+        if (rc == 0) {
+            sure(lladd_bwtree_cursor_row(c, &key, &value, NULL) == 0, "a row");
+            const unsigned char *bytes = key.data;
+            to = bytes[0] << 8 | bytes[1];
+        }
+        sure(up ? to > at : to < at, "a cursor went back");
+        note_missed(w, at, to, begin, end);
+        if (rc == 0)
+            note(w, (uint32_t)to, number_of((uint32_t)to, value.data, value.len), begin, end);
+        at = to;
+        if (seeded_next(&w->seed) % 8 == 0)
+            lladd_yield(); /* the leaf may change while the cursor is there */
+    }
+    lladd_bwtree_cursor_close(c);
+}
+
+static void *read_all(void *arg)
+{
+    struct worker *w = arg;
+    for (unsigned round = 0; lladd_atomic_load32(&writing) && w->n < LOOKS; round++) {
+        for (int i = 0; i < 60; i++)
+            look_up(w, (uint32_t)(seeded_next(&w->seed) >> 8) % KEYS);
+        walk(w, round % 2);
+    }
+    return NULL;
+}
+
+/* ---- the check ------------------------------------------------------------------------------- */
+
+static int by_key_and_begin(const void *x, const void *y)
+{
+    const struct look *a = x, *c = y;
+    return a->key != c->key ? (a->key > c->key) - (a->key < c->key)
+                            : (a->begin > c->begin) - (a->begin < c->begin);
+}
+
+/* Returns true if all changes and looks of a key can be put in one order, in which each takes place
+ * at a moment during its call. For this, gives each look the earliest state that it can have seen.
+ * This state is at least as new as the states of all changes and looks that ended before the look
+ * began. */
+static bool in_order(const struct history *h, const struct look *looks, size_t n)
+{
+    size_t *seen = calloc(n + 1, sizeof *seen);
+    bool fine = seen != NULL;
+    for (size_t i = 0; i < n && fine; i++) {
+        size_t s = 0;
+        while (s + 1 < h->n && h->states[s + 1].end < looks[i].begin)
+            s++;
+        for (size_t k = 0; k < i; k++)
+            if (looks[k].end < looks[i].begin && seen[k] > s)
+                s = seen[k];
+        while (s < h->n && h->states[s].number != looks[i].number)
+            s++;
+        fine = s < h->n && h->states[s].begin < looks[i].end;
+        seen[i] = s;
+    }
+    free(seen);
+    return fine;
+}
+
+static void check(void)
+{
+    size_t n = 0;
+    struct look *all = malloc((size_t)READERS * LOOKS * sizeof *all);
+    ck_assert_ptr_nonnull(all);
+    for (unsigned i = WRITERS; i < WRITERS + READERS; i++) {
+        memcpy(all + n, workers[i].looks, workers[i].n * sizeof *all);
+        n += workers[i].n;
+    }
+    ck_assert_uint_gt(n, KEYS);
+    qsort(all, n, sizeof *all, by_key_and_begin);
+    for (size_t from = 0, to; from < n; from = to) {
+        for (to = from; to < n && all[to].key == all[from].key; to++) {
+        }
+        ck_assert_msg(in_order(&histories[all[from].key], all + from, to - from), "key %u",
+                      all[from].key);
+    }
+    free(all);
+}
+
+/* ---- the test -------------------------------------------------------------------------------- */
+
+static void open_tree(void)
+{
+    struct lladd_bwtree_options o = LLADD_BWTREE_OPTIONS_INIT;
+    o.page_bytes = 200;
+    o.leaf_chain = 3;
+    o.inner_chain = 1;
+    fixture_init_threads(&b);
+    fixture_open(&b);
+    ck_assert_int_eq(lladd_bwtree_open_volatile(b.db, &o, &tree, &b.err), 0);
+    memset(workers, 0, sizeof workers);
+    memset(histories, 0, sizeof histories);
+    for (int k = 0; k < KEYS; k++)
+        (void)add_state(&histories[k], 0, 0);
+}
+
+START_TEST(each_key_is_linearizable)
+{
+    open_tree();
+    lladd_atomic_store32(&writing, WRITERS);
+    for (unsigned i = 0; i < WRITERS + READERS; i++) {
+        struct worker *w = &workers[i];
+        w->seed = (unsigned)_i * 1000 + i * 77 + 1;
+        w->first = i;
+        w->looks = i < WRITERS ? NULL : malloc(LOOKS * sizeof *w->looks);
+        ck_assert(i < WRITERS || w->looks);
+        ck_assert_int_eq(lladd_thread_start(&w->thread, i < WRITERS ? work : read_all, w), 0);
+    }
+    for (unsigned i = 0; i < WRITERS + READERS; i++)
+        lladd_thread_join(&workers[i].thread);
+    check();
+    for (unsigned i = 0; i < WRITERS + READERS; i++)
+        free(workers[i].looks);
+    for (int k = 0; k < KEYS; k++)
+        free(histories[k].states);
+    ck_assert_msg(lladd_bwtree_check(tree, &b.err) == 0, "%s", b.err.message);
+    lladd_bwtree_close(tree);
+    fixture_free(&b);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("Bw-trees are linearizable");
+    TCase *c = tcase_create("linear");
+    tcase_add_loop_test(c, each_key_is_linearizable, 0, 3);
+    suite_add_tcase(s, c);
+    return fixture_run(s);
+}
