@@ -74,6 +74,7 @@
     X(threads_abort) \
     X(threads_background) \
     X(threads_bulk) \
+    X(threads_bwtree) \
     X(threads_checkpoint) \
     X(threads_commit) \
     X(threads_credit) \

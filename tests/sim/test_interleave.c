@@ -170,6 +170,21 @@ START_TEST(few_credits_are_enough)
 }
 END_TEST
 
+/* Two threads in a structure without latches: every access to a shared word is a point. */
+START_TEST(a_tree_without_latches_at_random)
+{
+    const struct lladd_sim_subject *s = lladd_sim_subject_find("threads.bwtree");
+    struct lladd_sim_bounds b = bounds(4);
+    b.flags = LLADD_SIM_RANDOM_SCHEDULES;
+    b.schedules = 2000;
+    struct lladd_sim_report *r = interleave(s, &b);
+    expect_passed(r);
+    ck_assert_uint_eq(r->schedules, 2000);
+    ck_assert_uint_gt(r->turns, 100);
+    lladd_sim_report_free(r);
+}
+END_TEST
+
 /* A deadlock report names what each thread waits for, and the thread that holds it. */
 START_TEST(a_deadlock_over_log_credit_has_names)
 {
@@ -427,6 +442,7 @@ int main(void)
                         sizeof right / sizeof right[0]);
     tcase_add_test(t, deeper_and_at_random);
     tcase_add_loop_test(t, few_credits_are_enough, 0, 2);
+    tcase_add_test(t, a_tree_without_latches_at_random);
     tcase_add_test(t, a_deadlock_over_log_credit_has_names);
     tcase_add_test(t, states_are_shared_by_all_schedules);
     tcase_add_loop_test(t, what_takes_a_crash_and_an_interleaving_is_caught, 0,
