@@ -96,6 +96,8 @@ function(ll__folder folder)
             elseif(name STREQUAL "weather") # its peers: bench/driver/CMakeLists.txt
                 set(of ${CMAKE_SOURCE_DIR}/bench)
                 list(APPEND source ${of}/weather/lladd.c ${of}/weather/model.c)
+            elseif(name STREQUAL "bwtree") # one of its peers
+                list(APPEND source ${CMAKE_SOURCE_DIR}/bench/engines/olc.c)
             endif()
             ll_program(bench-${name} SOURCES ${source} ${shared} SEES ${LL_ALL_LAYERS} ${libs})
             set(target bench-${name})
