@@ -11,7 +11,8 @@
 # Labels (default: quick): quick (takes a second or two; `runtests --quick` runs these), slow,
 # nightly (not run by default), threads (also run under TSan), asan (run under AddressSanitizer in
 # addition to the quick tests). TSAN_CASE names the only test case that starts threads: the others
-# would show TSan nothing.
+# would show TSan nothing. A test that AddressSanitizer does not run by default gets the label
+# debug.
 #
 # When cross-compiling, only the program that does not need Check is built: crash/.
 if(NOT CMAKE_CROSSCOMPILING)
@@ -33,10 +34,11 @@ endif()
 # Builds only the tests that run under TSan; the others would take most of that build's time.
 add_custom_target(thread_tests)
 
-# An instrumented build is ten times slower, so tests that search a space search only a part of it.
+# Tests that search a space search only a part of it in an instrumented build, which is ten times
+# slower, and by default.
 set(ll_test_definitions)
-if(LLADD_SANITIZE OR LLADD_COVERAGE)
-    set(ll_test_definitions LL_TEST_INSTRUMENTED=1)
+if(LLADD_SANITIZE OR LLADD_COVERAGE OR LLADD_TESTS_SHORT)
+    set(ll_test_definitions LL_TEST_SHORT=1)
 endif()
 
 # ll_fixtures(SOURCES db_fixture.c... [LIBRARY] [SEES log...] [FIXTURES core...]): an archive of the
@@ -59,14 +61,26 @@ function(ll_fixtures)
     ll_see(${target} PRIVATE public support ${F_SEES})
 endfunction()
 
+# Sets `out` to all labels of a test in this folder. The build with AddressSanitizer has neither
+# benchmarks nor the simulator, and does not repeat checks of the sources.
+function(ll__all_labels out labels)
+    if(NOT labels)
+        set(labels quick)
+    endif()
+    get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+    if(folder MATCHES "^(bench|docs|interop|sim|tidy)$" OR labels MATCHES "once"
+       OR NOT labels MATCHES "quick|asan")
+        list(APPEND labels debug)
+    endif()
+    set(${out} "${labels}" PARENT_SCOPE)
+endfunction()
+
 # Excludes a test from the target `all` if the test has none of LLADD_TEST_LABELS.
 function(ll__build_if_wanted target labels)
     if(NOT LLADD_TEST_LABELS)
         return()
     endif()
-    if(NOT labels)
-        set(labels quick)
-    endif()
+    ll__all_labels(labels "${labels}")
     foreach(label IN LISTS labels)
         if(label IN_LIST LLADD_TEST_LABELS)
             return()
@@ -151,9 +165,7 @@ endfunction()
 # gets half of the limit for each case, so that it can name a case that hangs
 # (support/check_hooks.c).
 function(ll_test_properties test labels)
-    if(NOT labels)
-        set(labels quick)
-    endif()
+    ll__all_labels(labels "${labels}")
     set(timeout 3600)
     if(labels MATCHES "nightly")
         set(timeout 28800)

@@ -232,7 +232,7 @@ END_TEST
 
 enum { CROWD = 8, OWN = 4 };
 
-#ifdef LL_TEST_INSTRUMENTED
+#ifdef LL_TEST_SHORT
 enum { CHANGES = 1000 };
 #else
 enum { CHANGES = 4000 };

@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 enum { KEYS = 160, WRITERS = 3, READERS = 3, LOOKS = 20000, LEN = 24 };
-#ifdef LL_TEST_INSTRUMENTED
+#ifdef LL_TEST_SHORT
 enum { CHANGES = 4000 };
 #else
 enum { CHANGES = 20000 };

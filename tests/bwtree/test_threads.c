@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 enum { THREADS = 4, KEYS = 4000, LONGEST = 60 };
-#ifdef LL_TEST_INSTRUMENTED
+#ifdef LL_TEST_SHORT
 enum { STEPS = 8000 };
 #else
 enum { STEPS = 40000 };

@@ -16,7 +16,7 @@
 
 static uint64_t first_seed = 1;
 static unsigned schedules =
-#ifdef LL_TEST_INSTRUMENTED
+#ifdef LL_TEST_SHORT
     300;
 #else
     2000;

@@ -180,7 +180,7 @@ static int summary(const struct run *r)
 
 static uint64_t usual_rounds(void)
 {
-#ifdef LL_TEST_INSTRUMENTED
+#ifdef LL_TEST_SHORT
     return 12;
 #else
     return getenv("LLADD_NIGHTLY") ? 1500 : 60;

@@ -54,7 +54,7 @@ static uint64_t one(const char *config, const struct shape *s, uint64_t seed, un
 /* When so many compositions with the same two layers at the same two levels were refused, the pair
  * counts as impossible. */
 enum { PATIENCE = 1000 };
-#ifdef LL_TEST_INSTRUMENTED
+#ifdef LL_TEST_SHORT
 enum { DENSE = 0 };
 #else
 enum { DENSE = 1 };

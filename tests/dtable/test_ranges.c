@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 enum { KEYS = 60, LAYERS = 4, RANGES = 8 };
-#ifdef LL_TEST_INSTRUMENTED
+#ifdef LL_TEST_SHORT
 enum { SEEDS = 12, MOVES = 150 };
 #else
 enum { SEEDS = 60, MOVES = 400 };

@@ -16,7 +16,7 @@
 
 enum { ROUNDS = 4, READERS = 2, PATIENCE = 1000 };
 
-#ifdef LL_TEST_INSTRUMENTED
+#ifdef LL_TEST_SHORT
 enum { EVERY = 8 };
 #else
 enum { EVERY = 1 };

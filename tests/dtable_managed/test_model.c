@@ -14,7 +14,7 @@
 
 enum { TXNS = 5, TABLES = 2, KEYS = 40, VALUES = 12, DEPTH = 3 };
 
-#ifdef LL_TEST_INSTRUMENTED
+#ifdef LL_TEST_SHORT
 enum { SEEDS = 6, STEPS = 600 };
 #else
 enum { SEEDS = 40, STEPS = 1500 };

@@ -412,7 +412,7 @@ END_TEST
 
 /* ---- free running ---------------------------------------------------------------------------- */
 
-#ifdef LL_TEST_INSTRUMENTED
+#ifdef LL_TEST_SHORT
 enum { WRITES = 6000 };
 #else
 enum { WRITES = 15000 };

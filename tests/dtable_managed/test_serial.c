@@ -12,7 +12,7 @@
 
 enum { DOCTORS = 6, THREADS = 6 };
 
-#ifdef LL_TEST_INSTRUMENTED
+#ifdef LL_TEST_SHORT
 enum { ROUNDS = 150 };
 #else
 enum { ROUNDS = 600 };

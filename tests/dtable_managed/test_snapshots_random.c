@@ -11,7 +11,7 @@ static struct fixture b;
 static struct lladd_managed *t;
 
 enum { KEYS = 60, SNAPSHOTS = 5 };
-#ifdef LL_TEST_INSTRUMENTED
+#ifdef LL_TEST_SHORT
 enum { STEPS = 1500 };
 #else
 enum { STEPS = 8000 };

@@ -14,7 +14,7 @@
 
 enum { MOST = 8, TABLES = 2, ACCOUNTS = 60, AMOUNT = 1000 };
 
-#ifdef LL_TEST_INSTRUMENTED
+#ifdef LL_TEST_SHORT
 enum { ROUNDS = 200 };
 #else
 enum { ROUNDS = 1000 };

@@ -600,7 +600,7 @@ int main(void)
 {
     Suite *s = suite_create("journal model");
     TCase *tc = tcase_create("all");
-#ifdef LL_TEST_INSTRUMENTED
+#ifdef LL_TEST_SHORT
     tcase_add_loop_test(tc, random_histories, 0, 8);
 #else
     tcase_add_loop_test(tc, random_histories, 0, 40);

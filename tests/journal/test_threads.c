@@ -14,7 +14,7 @@
 
 enum { MOST = 8, SHARED = 2 };
 
-#ifdef LL_TEST_INSTRUMENTED
+#ifdef LL_TEST_SHORT
 enum { ROUNDS = 150 };
 #else
 enum { ROUNDS = 600 };

@@ -200,6 +200,7 @@ START_TEST(updates)
         struct ll_chain before = chain;
         struct ll_record got;
         must(&f, ll_log_credit(f.log, &f.credit, ll_record_bound(n, 0), &f.err));
+        ll_log_credit_rests(&f.credit);
         uint64_t credit = f.credit.bytes;
         ll_log_append(f.log, &f.credit, &u, &chain, NULL);
         lladd_lsn lsn = u.lsn;

@@ -262,7 +262,7 @@ START_TEST(a_clean_stop_between_two_segments)
 }
 END_TEST
 
-#ifdef LL_TEST_INSTRUMENTED
+#ifdef LL_TEST_SHORT
 #define ROWS 100
 #else
 #define ROWS 600

@@ -192,7 +192,7 @@ static void finish(const struct circumstances *c)
 
 /* The first recovery is crashed at every call, the second at one in SECOND_ONE_IN calls, the third
  * at one in nine. With LLADD_NIGHTLY the second and the third are crashed at every call, too. */
-#ifdef LL_TEST_INSTRUMENTED
+#ifdef LL_TEST_SHORT
 #define SECOND_ONE_IN 4
 #define ROWS 25
 #else

@@ -11,7 +11,7 @@
 #include "recovery/registry.h"
 #include "support/text.h"
 
-#ifdef LL_TEST_INSTRUMENTED
+#ifdef LL_TEST_SHORT
 enum { PAGES = 6 };
 #else
 enum { PAGES = 10 };

@@ -354,7 +354,7 @@ START_TEST(without_failures)
 END_TEST
 
 /* every_nth tries each n up to EACH_TO, and some larger n. */
-#ifdef LL_TEST_INSTRUMENTED
+#ifdef LL_TEST_SHORT
 enum { EACH_TO = 4 };
 #else
 enum { EACH_TO = 8 };

@@ -19,7 +19,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#ifdef LL_TEST_INSTRUMENTED
+#ifdef LL_TEST_SHORT
 #define STACK (1u << 18) /* instrumented code has longer frames */
 #else
 #define STACK 16384u

@@ -298,7 +298,7 @@ static bool workload_until(struct explorer *e, struct history *h, uint64_t n, un
 
 /* Instrumented builds are for the code of recovery, which is much the same for all states. So in
  * the larger cases they examine only one crash state in ONE_IN. */
-#ifdef LL_TEST_INSTRUMENTED
+#ifdef LL_TEST_SHORT
 #define ONE_IN 4
 #else
 #define ONE_IN 1

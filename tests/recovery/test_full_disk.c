@@ -18,7 +18,7 @@
 
 enum { PAGES = 40, IN_A_ROW = 6 };
 
-#ifdef LL_TEST_INSTRUMENTED
+#ifdef LL_TEST_SHORT
 #define ROWS 40
 #else
 #define ROWS 100

@@ -33,7 +33,7 @@ static void begin_case(int i)
 
 /* ---- torn pages that no image in reach protects -------------------------------------------- */
 
-#ifdef LL_TEST_INSTRUMENTED
+#ifdef LL_TEST_SHORT
 enum { SEEDS = 2 };
 #else
 enum { SEEDS = 4 };

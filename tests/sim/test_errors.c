@@ -40,7 +40,7 @@ static void expect_told(const struct lladd_sim_subject *s, const struct lladd_si
 
 /* Every sixth call fails. Under a sanitizer, which only looks for memory errors, it is every
  * thirtieth. The nightly run (sim/errors_deep) tries each call, as far as its time allows. */
-#ifdef LL_TEST_INSTRUMENTED
+#ifdef LL_TEST_SHORT
 #define EVERY 30
 #else
 #define EVERY 6

@@ -85,7 +85,7 @@ static void expect_caught(const struct lladd_sim_subject *s, const struct lladd_
 
 /* TWO is the number of preemptions, as many as the time allows; ./runtests tries two for all
  * subjects. Under a sanitizer it is one, which is enough to run every step. */
-#ifdef LL_TEST_INSTRUMENTED
+#ifdef LL_TEST_SHORT
 #define TWO 1
 #define SCHEDULES 50
 #else
