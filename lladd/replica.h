@@ -19,7 +19,8 @@
  *     lladd_replica_from(r, &position);                     where the source has to begin
  *     lladd_replica_apply(r, events, n, &done, err);        again and again
  *     lladd_replica_durable(r, &position, err);             what the source may forget
- *     lladd_replica_wait(r, position, 1000000000, err);     then read in a transaction
+ *     lladd_replica_wait(r, position, 1000000000, err);     then read in a transaction,
+ *     lladd_replica_snapshot(r, position, 1000000000, &snapshot, err);   or in a snapshot
  *     lladd_replica_close(r, err);
  *
  * A position is a number of the source, for example an LSN. Every event has one, and positions
@@ -161,12 +162,19 @@ LLADD_API int lladd_replica_durable(struct lladd_replica *, uint64_t *position,
  *  thread. */
 LLADD_API int lladd_replica_wait(struct lladd_replica *, uint64_t at_least, uint64_t timeout_ns,
                                  struct lladd_error *);
+/** Waits like lladd_replica_wait, then opens a snapshot (lladd_managed_snapshot_open), in which the
+ *  same promises hold. It shows all managed tables of the database, for as long as it is open, and
+ *  survives digests. Close it with lladd_managed_snapshot_close, before the replica. On an error
+ *  nothing is opened: LLADD_TIMEOUT, LLADD_NO_MEMORY. Any thread. */
+LLADD_API int lladd_replica_snapshot(struct lladd_replica *, uint64_t at_least, uint64_t timeout_ns,
+                                     struct lladd_managed_snapshot **out, struct lladd_error *);
 /** Digests the tables, stores the replica's state durably, and closes the tables. Master
  *  transactions that are still open are dropped; the source will send them again. Unless the result
  *  is LLADD_BUSY, the handle is released, also after an error: then the next open needs more events
  *  again. LLADD_BUSY, and the replica stays open, while another thread is in lladd_replica_apply,
- *  or transactions or cursors use a table. No other thread may use the handle meanwhile. Closing
- *  the database closes replicas that are still open, without a digest. NULL does nothing. */
+ *  or transactions, cursors or open snapshots use a table. No other thread may use the handle
+ *  meanwhile. Closing the database closes replicas that are still open, without a digest. NULL does
+ *  nothing. */
 LLADD_API int lladd_replica_close(struct lladd_replica *, struct lladd_error *);
 /** Removes a replica that is not open, in the transaction; its tables stay. LLADD_NOT_FOUND,
  *  LLADD_BUSY. */

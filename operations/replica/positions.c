@@ -144,6 +144,14 @@ int lladd_replica_wait(struct lladd_replica *r, uint64_t at_least, uint64_t time
                                  r->name, (unsigned long long)applied, (unsigned long long)wanted);
 }
 
+/* A snapshot has the newest local commit, so what the wait has seen is in it. */
+int lladd_replica_snapshot(struct lladd_replica *r, uint64_t at_least, uint64_t timeout_ns,
+                           struct lladd_managed_snapshot **out, struct lladd_error *err)
+{
+    TRY(lladd_replica_wait(r, at_least, timeout_ns, err));
+    return lladd_managed_snapshot_open(r->db, out, err);
+}
+
 static int describe_tables(struct lladd_replica *r, struct lladd_replica_table *tables, size_t n,
                            struct lladd_error *err)
 {

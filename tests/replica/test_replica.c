@@ -631,38 +631,6 @@ START_TEST(a_quiet_table_holds_nothing_back)
 }
 END_TEST
 
-/* One table is ahead of the other after a crash: readers wait until the stream has passed both. */
-START_TEST(readers_wait_until_the_tables_agree)
-{
-    begin_with(NULL);
-    ok_db(&b, lladd_replica_wait(r, 0, 0, &b.err));
-    take(event_of(BEGIN, 1, 1));
-    put(2, 1, "rows", 1, "a");
-    put(3, 1, "more", 1, "a");
-    take(event_of(COMMIT, 4, 1));
-    ok_db(&b, lladd_replica_wait(r, 4, 0, &b.err));
-    ck_assert_int_eq(lladd_replica_wait(r, 5, 1000, &b.err), LLADD_TIMEOUT);
-    replica_digest(&b, "rows");
-    force();
-    crash(NULL);
-    replica_table_has(&b, "rows", "1=a"); /* a transaction that has not waited sees the half */
-    replica_table_has(&b, "more", "");
-    ck_assert_int_eq(lladd_replica_wait(r, 0, 1000, &b.err), LLADD_TIMEOUT);
-    ck_assert_msg(strstr(b.err.message, "4 is awaited"), "%s", b.err.message);
-    ck_assert_uint_eq(replica_from(r), 1);
-    take(event_of(BEGIN, 1, 1));
-    put(2, 1, "rows", 1, "a");
-    put(3, 1, "more", 1, "a");
-    ck_assert_int_eq(lladd_replica_wait(r, 0, 0, &b.err), LLADD_TIMEOUT);
-    take(event_of(COMMIT, 4, 1));
-    ok_db(&b, lladd_replica_wait(r, 0, 0, &b.err));
-    replica_table_has(&b, "rows", "1=a");
-    replica_table_has(&b, "more", "1=a");
-    ck_assert_uint_eq(replica_info(&b, r).dropped, 1);
-    replica_done(&b, r);
-}
-END_TEST
-
 /* ---- what is stored -------------------------------------------------------------------------- */
 
 static void open_refused(const struct lladd_replica_options *o, int code, const char *word)
@@ -873,7 +841,6 @@ int main(void)
     tcase_add_test(tc, a_copy_is_followed_from_its_position);
     tcase_add_test(tc, older_events_are_skipped);
     tcase_add_test(tc, a_quiet_table_holds_nothing_back);
-    tcase_add_test(tc, readers_wait_until_the_tables_agree);
     tcase_add_test(tc, a_replica_keeps_its_tables_and_its_source);
     tcase_add_test(tc, names_are_checked);
     tcase_add_test(tc, a_replica_can_be_removed);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One thread applies a stream, readers wait for positions and read, and background threads digest
- * and combine. A reader that has waited for a position sees all transactions up to it, and of each
- * other one all rows or none, in both tables.
+ * One thread applies a stream, readers wait for positions and read in transactions and snapshots,
+ * and background threads digest and combine. A reader that has waited for a position sees all
+ * transactions up to it, and of each other one all rows or none, in both tables.
  */
 #include "replica_fixture.h"
 
@@ -55,6 +55,34 @@ static void *reader(void *arg)
     return NULL;
 }
 
+/* As `reader`, in snapshots. */
+static void *snapshot_reader(void *arg)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    uint64_t rng = (uint64_t)(uintptr_t)arg + 1;
+    for (uint32_t n = 1; n < TXNS; n += (uint32_t)(seeded_next(&rng) % 9)) {
+        struct lladd_managed_snapshot *snapshot;
+        const struct lladd_dtable *in[SOURCE_TABLES];
+        uint32_t seen = 0;
+        int rc = lladd_replica_snapshot(r, 100 * n + 99, UINT64_MAX, &snapshot, &err);
+        ck_assert_msg(rc == 0, "%s", err.message);
+        for (unsigned i = 0; i < SOURCE_TABLES; i++)
+            ck_assert_int_eq(lladd_managed_snapshot_table(snapshot, tables[i], &in[i], &err), 0);
+        for (uint32_t i = 0; i < ROWS; i++) {
+            struct lladd_dtable_key key = lladd_dtable_u32(i / 2);
+            uint32_t is;
+            size_t len;
+            rc = lladd_dtable_get(in[i % 2], &key, &is, sizeof is, &len, &err);
+            ck_assert_msg(rc == 0, "%s", err.message);
+            ck_assert(i == 0 || is == seen);
+            seen = is;
+        }
+        ck_assert_uint_ge(seen, n);
+        lladd_managed_snapshot_close(snapshot);
+    }
+    return NULL;
+}
+
 /* Asks for positions all the time. */
 static void *asker(void *arg)
 {
@@ -78,7 +106,7 @@ START_TEST(readers_beside_the_applier)
 {
     struct lladd_replica_options o = LLADD_REPLICA_OPTIONS_INIT;
     struct lladd_managed_options m = LLADD_MANAGED_OPTIONS_INIT;
-    struct lladd_thread threads[READERS + 1] = {0};
+    struct lladd_thread threads[READERS + 2] = {0};
     fixture_init_threads(&b);
     ok_db(&b, lladd_replica_register(&b.options, &b.err));
     fixture_open(&b);
@@ -93,10 +121,11 @@ START_TEST(readers_beside_the_applier)
     for (uintptr_t i = 0; i < READERS; i++)
         ck_assert_int_eq(lladd_thread_start(&threads[i], reader, (void *)i), 0);
     ck_assert_int_eq(lladd_thread_start(&threads[READERS], asker, NULL), 0);
+    ck_assert_int_eq(lladd_thread_start(&threads[READERS + 1], snapshot_reader, NULL), 0);
     for (uint32_t n = 1; n <= TXNS; n++)
         send(n);
     lladd_atomic_store32(&ended, 1);
-    for (unsigned i = 0; i <= READERS; i++)
+    for (unsigned i = 0; i < READERS + 2; i++)
         lladd_thread_join(&threads[i]);
     ok_db(&b, lladd_managed_threads(b.db, 0, &b.err));
     for (unsigned i = 0; i < SOURCE_TABLES; i++)
