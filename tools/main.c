@@ -32,7 +32,7 @@ static const struct {
     {"hash", tool_hash, "get, put, del, scan: one hash table, for scripts"},
     {"btree", tool_btree, "create, get, put, del, scan, stat, check: one B+tree, for scripts"},
     {"dtable", tool_dtable, "create, put, get, del, scan, maintain, alter, stat: managed dTables"},
-    {"replica", tool_replica, "apply, check, status, dump: dTables that follow a source"},
+    {"replica", tool_replica, "apply, check, status, dump, tail: dTables that follow a source"},
     {"backup", tool_backup, "make a backup in a store"},
     {"restore", tool_restore, "make a database out of a backup, or list the backups"},
     {"archive", tool_archive, "list, check, expire, roll a store; store a closed database's log"},
@@ -48,11 +48,11 @@ static void print_usage(FILE *to)
     fprintf(to,
             "\n\"lladd VERB --help\" says more. Only recover, resolve, load, backup, restore,\n"
             "archive, scrub, put, del, create, alter and maintain of hash, btree and dtable,\n"
-            "and apply of replica change anything. Every verb takes --json; all but sim also\n"
-            "--ops FILE.so, for operations that are not built in. Exit status: 0 success, 1 the\n"
-            "database is damaged (hash, btree, dtable: or the key does not exist; replica: or\n"
-            "the events are broken or do not fit), 2 the command could not be carried out,\n"
-            "3 not all was checked.\n");
+            "and apply and tail of replica change anything. Every verb but replica tail takes\n"
+            "--json; all but sim also --ops FILE.so, for operations that are not built in. Exit\n"
+            "status: 0 success, 1 the database is damaged (hash, btree, dtable: or the key does\n"
+            "not exist; replica: or the events are broken or do not fit), 2 the command could not\n"
+            "be carried out, 3 not all was checked.\n");
 }
 
 int main(int argc, char **argv)

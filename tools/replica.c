@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* lladd replica: the events of a source, from standard input into the tables of a database. apply
- * opens the database; status and check recover it in memory; dump needs no database. */
+ * opens the database; status and check recover it in memory; dump needs no database. tail is in
+ * replica_tail.c. */
 #include "dtable.h"
 
 #include <errno.h>
@@ -16,6 +17,7 @@ static const char usage[] =
     "       lladd replica check  [options] DIRECTORY NAME\n"
     "       lladd replica status [options] DIRECTORY [NAME]\n"
     "       lladd replica dump   [options] FILE\n"
+    "       lladd replica tail   --tables A,B,... [options] DIRECTORY NAME\n"
     "\n"
     "A replica is a set of unlogged dTables that follow the transactions of a source. The source\n"
     "sends events, from the restart position on, which status shows (docs/replication.md).\n"
@@ -28,23 +30,33 @@ static const char usage[] =
     "  status        shows the positions of a replica and its tables, or of all replicas\n"
     "  dump          prints the events in FILE (\"-\": standard input), one a line: position,\n"
     "                kind, transaction, and for changes: table, keys, values\n"
+    "  tail          writes the committed changes of logged dTables to standard output, as events\n"
+    "                for the replica NAME of another database. From now on the database keeps the\n"
+    "                log that this replica may need (the pin \"replica.NAME\")\n"
     "\n"
     "A database in use is refused.\n"
     "\n"
     "  --tables A,B,...  apply, check: makes the replica, of these tables, which must exist\n"
-    "                    (lladd dtable create --unlogged)\n"
+    "                    (lladd dtable create --unlogged). tail: the tables to send\n"
     "  --source TEXT     apply, check: the source; a replica that follows another one is refused\n"
     "  --batch N         apply, check: commits after N transactions of the source, at most; 1000\n"
     "  --buffer BYTES    apply, check: a transaction with more bytes of events waits for its\n"
     "                    commit on disk; 16777216\n"
     "  --compare         apply: compares each row as check does, and stops at a difference\n"
+    "  --from POSITION   tail: where to begin: \"from\" of the replica's apply --json or status\n"
+    "                    --json; without it, at the first change\n"
+    "  --acknowledge POSITION\n"
+    "                    tail: the log before it is no longer kept: \"durable\" of apply --json\n"
+    "  --follow SECONDS  tail: goes on. After another process has had the database open, and\n"
+    "                    SECONDS without an open, writes what is new. Ends by a signal, or when\n"
+    "                    nothing reads the events any more\n"
     "  --hex             dump: values, and keys that are not numbers, are hexadecimal\n"
     "  --json, --ops FILE.so    as for the other verbs\n"
     "\n"
     "Exit status: 0; 1 if the stream is broken or cut off, the replica differs from its source,\n"
     "or the database is damaged; 2 if the command could not be carried out.\n";
 
-enum { TABLES = TOOL_OWN, SOURCE, BATCH, BUFFER, COMPARE, HEX };
+enum { TABLES = TOOL_OWN, SOURCE, BATCH, BUFFER, COMPARE, HEX, FROM, ACKNOWLEDGE, FOLLOW };
 
 static const struct option options[] = {TOOL_COMMON,
                                         {"tables", required_argument, NULL, TABLES},
@@ -53,8 +65,12 @@ static const struct option options[] = {TOOL_COMMON,
                                         {"buffer", required_argument, NULL, BUFFER},
                                         {"compare", no_argument, NULL, COMPARE},
                                         {"hex", no_argument, NULL, HEX},
+                                        {"from", required_argument, NULL, FROM},
+                                        {"acknowledge", required_argument, NULL, ACKNOWLEDGE},
+                                        {"follow", required_argument, NULL, FOLLOW},
                                         {NULL, 0, NULL, 0}};
 
+enum { LONGEST = 1000000 }; /* seconds of --follow */
 enum { PIECE = 256 << 10, EVENTS = 1024 }; /* bytes that are read, and events that are applied, at
                                             * once */
 
@@ -65,6 +81,7 @@ struct replicating {
     const char **tables;
     struct lladd_replica_options o;
     uint64_t batch;
+    struct tool_tail tail;
     struct lladd_db *db;
     struct lladd_replica *r;
     int in;
@@ -98,6 +115,11 @@ static int take_tables(struct replicating *x, const char *value)
     return 0;
 }
 
+static int take_number(const char *option, const char *value, uint64_t *out)
+{
+    return tool_number_in(option, value, 1, UINT64_MAX, out) ? 0 : -1;
+}
+
 static int take(void *ctx, int option, const char *value)
 {
     struct replicating *x = ctx;
@@ -110,13 +132,19 @@ static int take(void *ctx, int option, const char *value)
     case BATCH:
         return tool_number_in("--batch", value, 1, UINT32_MAX, &x->batch) ? 0 : -1;
     case BUFFER:
-        return tool_number_in("--buffer", value, 1, UINT64_MAX, &x->o.buffer_bytes) ? 0 : -1;
+        return take_number("--buffer", value, &x->o.buffer_bytes);
     case COMPARE:
         x->o.flags |= LLADD_REPLICA_CHECK;
         return 0;
     case HEX:
         x->rows.hex = true;
         return 0;
+    case FROM:
+        return take_number("--from", value, &x->tail.from);
+    case ACKNOWLEDGE:
+        return take_number("--acknowledge", value, &x->tail.acknowledge);
+    case FOLLOW:
+        return tool_number_in("--follow", value, 1, LONGEST, &x->tail.follow) ? 0 : -1;
     default:
         return -1;
     }
@@ -475,6 +503,13 @@ static int print_events(struct replicating *x)
     return dump(x) ? failed(x) : ended(x);
 }
 
+static int send_changes(struct replicating *x)
+{
+    x->tail.name = x->t->argv[0];
+    x->tail.tables = x->o.tables;
+    return tool_replica_tail(x->t, &x->tail);
+}
+
 int tool_replica(int argc, char **argv)
 {
     static const struct {
@@ -484,7 +519,8 @@ int tool_replica(int argc, char **argv)
     } verbs[] = {{"apply", "replica apply", 1, 0, change},
                  {"check", "replica check", 1, 0, look_for_differences},
                  {"status", "replica status", 0, 1, look_at_status},
-                 {"dump", "replica dump", 0, 0, print_events}};
+                 {"dump", "replica dump", 0, 0, print_events},
+                 {"tail", "replica tail", 1, 0, send_changes}};
     enum { VERBS = sizeof verbs / sizeof verbs[0] };
     struct tool t = {.verb = "replica", .usage = usage};
     struct replicating x = {.t = &t,
@@ -498,7 +534,7 @@ int tool_replica(int argc, char **argv)
     while (v < VERBS && strcmp(what, verbs[v].name) != 0)
         v++;
     if (v == VERBS && *what != '-')
-        return tool_fail(&t, "expected apply, check, status or dump, not \"%s\"", what);
+        return tool_fail(&t, "expected apply, check, status, dump or tail, not \"%s\"", what);
     if (v < VERBS) {
         t.verb = verbs[v].full;
         t.more = verbs[v].more;
@@ -506,7 +542,8 @@ int tool_replica(int argc, char **argv)
     bool known = v < VERBS;
     if (!tool_parse(&t, known ? argc - 1 : argc, known ? argv + 1 : argv, options, take, &x,
                     known ? verbs[v].wanted : 0, &code))
-        code = known ? verbs[v].run(&x) : tool_fail(&t, "expected apply, check, status or dump");
+        code = known ? verbs[v].run(&x)
+                     : tool_fail(&t, "expected apply, check, status, dump or tail");
     free(x.names);
     free(x.tables);
     free(x.bytes);

@@ -352,6 +352,14 @@ int tool_dump(int argc, char **argv);
 int tool_load(int argc, char **argv);
 int tool_dtable(int argc, char **argv);
 int tool_replica(int argc, char **argv);
+/* replica_tail.c: writes the changes of tables to standard output; returns the exit code. */
+struct tool_tail {
+    const char *name;          /* of the replica; the pin is "replica.<name>" */
+    const char *const *tables; /* ends with NULL; NULL: not given */
+    uint64_t from, acknowledge; /* positions; 0: not given */
+    uint64_t follow;            /* seconds between two looks; 0: looks once */
+};
+int tool_replica_tail(struct tool *, const struct tool_tail *);
 int tool_hash(int argc, char **argv);
 int tool_btree(int argc, char **argv);
 int tool_backup(int argc, char **argv);
