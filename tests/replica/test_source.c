@@ -6,6 +6,7 @@
  */
 #include "replica_fixture.h"
 
+#include <errno.h>
 #include <lladd/log_read.h>
 #include <lladd/replica_source.h>
 #include <lladd/stats.h>
@@ -47,6 +48,17 @@ static void end_source(void)
 static void restart_source(void)
 {
     fixture_crash(&a);
+    rows = managed_open(&a, "rows");
+    more = managed_open(&a, "more");
+}
+
+/* Closes and opens the database: nothing of the log is in memory. */
+static void reopen_source(void)
+{
+    managed_close(&a, rows);
+    managed_close(&a, more);
+    fixture_close(&a);
+    fixture_open(&a);
     rows = managed_open(&a, "rows");
     more = managed_open(&a, "more");
 }
@@ -229,13 +241,8 @@ START_TEST(a_full_log_does_not_keep_the_source_away)
     uint64_t last = 0;
     int rc = 0;
     begin_source();
-    managed_close(&a, rows);
-    managed_close(&a, more);
-    fixture_close(&a);
     a.options.log_limit_bytes = 8u << 20;
-    fixture_open(&a);
-    rows = managed_open(&a, "rows");
-    more = managed_open(&a, "more");
+    reopen_source();
     open_source(0);
     close_source();
     memset(value, 'v', sizeof value - 1);
@@ -351,7 +358,29 @@ END_TEST
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-START_TEST(each_allocation_fails_once)
+/* Opens a source, and reads two transactions with three changes. Calls that fail
+ * with this code are repeated; returns how many do. */
+static unsigned failures_of(int code)
+{
+    struct lladd_replica_event e;
+    unsigned commits = 0, changes = 0, failures = 0;
+    int rc;
+    while ((rc = lladd_replica_source_open(a.db, "r", names, 2, 0, &s, &a.err)) == code)
+        failures++;
+    ok_db(&a, rc);
+    while ((rc = lladd_replica_source_next(s, &e, &a.err)) == 0 || rc == code) {
+        failures += rc != 0;
+        commits += !rc && e.kind == LLADD_REPLICA_COMMIT;
+        changes += !rc && e.kind == LLADD_REPLICA_PUT;
+    }
+    ck_assert_int_eq(rc, LLADD_END);
+    ck_assert_uint_eq(commits, 2);
+    ck_assert_uint_eq(changes, 3);
+    return failures;
+}
+
+/* _i 0: each allocation fails; 1: each read, when nothing is in memory. No event is left out. */
+START_TEST(each_failure_can_be_repeated)
 {
     unsigned failures = 0;
     bool fired = true;
@@ -359,27 +388,19 @@ START_TEST(each_allocation_fails_once)
     managed_fill(&a, rows, "1=a 2=b");
     managed_fill(&a, more, "3=c");
     for (uint64_t n = 1; fired; n++) {
-        struct lladd_replica_event e;
-        unsigned commits = 0, changes = 0;
-        int rc;
-        fault_alloc_fail(&a.mem, n, false);
-        while ((rc = lladd_replica_source_open(a.db, "r", names, 2, 0, &s, &a.err)) ==
-               LLADD_NO_MEMORY)
-            failures++;
-        ok_db(&a, rc);
-        while ((rc = lladd_replica_source_next(s, &e, &a.err)) == 0 || rc == LLADD_NO_MEMORY) {
-            failures += rc != 0;
-            commits += !rc && e.kind == LLADD_REPLICA_COMMIT;
-            changes += !rc && e.kind == LLADD_REPLICA_PUT;
+        if (_i) {
+            reopen_source();
+            fault_device_fail(a.fd, n, FAULT_PREAD, EIO, false);
+        } else {
+            fault_alloc_fail(&a.mem, n, false);
         }
-        ck_assert_int_eq(rc, LLADD_END);
-        ck_assert_uint_eq(commits, 2);
-        ck_assert_uint_eq(changes, 3);
-        fired = fault_alloc_fired(&a.mem);
+        failures += failures_of(_i ? LLADD_READ_FAILED : LLADD_NO_MEMORY);
+        fired = _i ? fault_device_fired(a.fd) : fault_alloc_fired(&a.mem);
+        fault_device_fail(a.fd, 0, FAULT_PREAD, EIO, false);
         fault_alloc_fail(&a.mem, 0, false);
         close_source();
     }
-    ck_assert_uint_gt(failures, 5);
+    ck_assert_uint_gt(failures, _i ? 3 : 5);
     end_source();
 }
 END_TEST
@@ -419,7 +440,7 @@ int main(void)
     tcase_add_test(tc, acknowledgements_move_the_pin);
     tcase_add_test(tc, a_full_log_does_not_keep_the_source_away);
     tcase_add_loop_test(tc, a_replica_has_the_rows_of_its_source, 0, 10);
-    tcase_add_test(tc, each_allocation_fails_once);
+    tcase_add_loop_test(tc, each_failure_can_be_repeated, 0, 2);
     tcase_add_test(tc, wrong_arguments_are_refused);
     suite_add_tcase(suite, tc);
     return fixture_run(suite);
