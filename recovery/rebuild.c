@@ -25,7 +25,7 @@ static int rebuild_step(struct ll_core *core, const struct ll_record *rec, struc
 {
     int rc = ll_redo_record(core, rec, page, *baseless, lladd_lsn_of(0), err);
     ll_observe_redo(core, rec, rc);
-    *baseless = *baseless && rc != 0;
+    *baseless = rc == LLADD_NOT_FOUND || (*baseless && rc != 0);
     return rc == LLADD_EXISTS || rc == LLADD_NOT_FOUND ? 0 : rc;
 }
 
@@ -210,31 +210,33 @@ static int end_lives(struct rebuild *r, uint64_t first, uint64_t n)
     return rc;
 }
 
+/* A page that has a base in r->bases may have been evicted. If its write was lost, or if it cannot
+ * be read again, its frame has no base. */
 static int rebuild_record(struct rebuild *r, const struct ll_record *rec)
 {
     struct ll_core *core = r->core;
     struct lladd_error why = LLADD_ERROR_INIT;
-    bool baseless = ll_hashmap_find(&r->bases, rec->page) == NULL;
+    bool known = ll_hashmap_find(&r->bases, rec->page) != NULL;
     struct ll_frame *f;
-    if (baseless && !ll_redo_is_base(rec))
+    if (!known && !ll_redo_is_base(rec))
         return 0;
-    unsigned how = LL_FIX_EXCLUSIVE | LL_FIX_REDO | (baseless ? LL_FIX_BASE : 0);
+    unsigned how = LL_FIX_EXCLUSIVE | LL_FIX_REDO | (known ? 0 : LL_FIX_BASE);
     int rc = ll_buffer_fix(core->buffer, lladd_page_of(rec->page), how, &f, r->err);
     if (rc)
         return rc;
+    bool baseless = (f->flags & LL_FRAME_BASELESS) != 0;
     rc = rebuild_step(core, rec, &f->page, &baseless, &why);
-    if (!rc) {
+    if (!rc && !baseless) {
         f->flags &= ~(uint32_t)LL_FRAME_BASELESS;
         if (lladd_atomic_load64_relaxed(&f->rec_lsn) == 0)
             ll_buffer_dirty(core->buffer, f, rec->lsn);
     }
     ll_buffer_unfix(core->buffer, f, LL_FIX_EXCLUSIVE);
-    if (is_of_the_page(rc)) {
+    if (rc ? is_of_the_page(rc) : baseless) {
         (void)ll_hashmap_remove(&r->bases, rec->page);
         return ll_redo_drop(core, rec->page, r->err);
     }
-    if (!rc && !ll_hashmap_find(&r->bases, rec->page) &&
-        (rc = ll_hashmap_put(&r->bases, rec->page, rec->lsn.v)) != 0)
+    if (!rc && !known && (rc = ll_hashmap_put(&r->bases, rec->page, rec->lsn.v)) != 0)
         ll_fail(&why, rc, "out of memory in redo");
     if (rc && r->err)
         *r->err = why;

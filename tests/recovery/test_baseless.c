@@ -320,6 +320,37 @@ START_TEST(pages_that_cannot_be_read_are_rebuilt)
 }
 END_TEST
 
+/* The disk loses the next n writes of one page, so the stored bytes stay damaged. While recovery
+ * rebuilds pages from older log, it may write the page and read it again. It must not take what it
+ * reads then for the rebuilt page. */
+START_TEST(a_write_of_a_rebuilt_page_is_lost)
+{
+    enum { LOST = 3, MOST = 4 };
+    for (unsigned loses = 0; loses < 2; loses++)
+        for (uint64_t n = 1; n <= MOST; n++) {
+            begin_case(_i);
+            (void)make_pages_with_older_bases(loses ? LOSES : 0);
+            fault_device_lose(r.fd, "pages", page[LOST].v * 4096, 4096, n < MOST ? n : UINT64_MAX);
+            r.options.cache_bytes = fixture_small_cache(r.kind);
+            if (fixture_try_open(&r) == 0) {
+                for (unsigned k = 0; k < MANY; k++) {
+                    fixture_expect(&r, cell_of(page[k], 1), k + 1);
+                    fixture_expect(&r, cell_of(page[k], 2), k + 2);
+                }
+                ok_db(&r, lladd_checkpoint(r.db, &r.err));
+                fixture_crash(&r, &fault_kill);
+            } else {
+                ck_assert_msg(r.err.code == LLADD_CORRUPT_PAGE ||
+                                  (loses && r.err.code == LLADD_UNDO_FAILED),
+                              "%s", r.err.message);
+                fault_device_power_cycle(r.fd, &fault_kill);
+            }
+            fault_device_lose(r.fd, "pages", 0, 0, 0);
+            expect_all();
+        }
+}
+END_TEST
+
 /* The pages are intact, and the log has no base of them. */
 static void make_pages_without_bases(bool loses)
 {
@@ -527,6 +558,7 @@ int main(void)
     tcase_add_loop_test(t, a_base_after_a_bad_record_is_enough, 0, CASES);
     tcase_add_loop_test(t, free_pages_without_a_base_do_not_matter, 0, CASES);
     tcase_add_loop_test(t, pages_that_cannot_be_read_are_rebuilt, 0, CASES);
+    tcase_add_loop_test(t, a_write_of_a_rebuilt_page_is_lost, 0, CASES);
     tcase_add_loop_test(t, pages_that_cannot_be_read_or_rebuilt, 0, CASES);
     tcase_add_loop_test(t, a_lack_of_memory_is_not_damage, 0, CASES);
     tcase_add_loop_test(t, an_unreadable_log_is_the_reason, 0, CASES);

@@ -35,6 +35,12 @@ struct bad_sector {
     uint64_t off;
 };
 
+struct lost_writes {
+    char *name;
+    uint64_t off, n; /* n: the writes that are still lost */
+    size_t len;
+};
+
 struct fault_device {
     struct lladd_device dev;
     struct lladd_device *base;
@@ -53,6 +59,7 @@ struct fault_device {
     uint64_t capacity;
     bool cannot_allocate;
     struct bad_sector *bad;
+    struct lost_writes lost;
 
     uint64_t crash_in;
     bool crashed;
@@ -152,6 +159,21 @@ static void repair(struct bad_sector **place)
     free(s);
 }
 
+/* If this write will lose bytes, returns these bytes as they are now. The caller frees them. */
+static unsigned char *keep_lost(struct fault_device *fd, const struct fault_file *f, uint64_t from,
+                                uint64_t to)
+{
+    struct lost_writes *l = &fd->lost;
+    if (l->n == 0 || strcmp(l->name, f->name) != 0 || from >= l->off + l->len || l->off >= to)
+        return NULL;
+    unsigned char *bytes = model_alloc(l->len);
+    int64_t got = fd->base->ops->pread(fd->base, f->base, bytes, l->len, l->off);
+    if (got != (int64_t)l->len)
+        model_fatal("read", f->name, got);
+    l->n--;
+    return bytes;
+}
+
 /* ---- files ---- */
 
 static struct fault_file *new_file(struct fault_device *fd, const char *name,
@@ -231,12 +253,19 @@ static int fault_pwritev(struct lladd_device *dev, struct lladd_file *handle,
     int rc = begin(fd, FAULT_PWRITEV, f->name, f);
     if (rc == 0 && after > off)
         rc = check_room(fd, f->model, after);
+    unsigned char *lost = rc == 0 ? keep_lost(fd, f, off, after) : NULL;
+    struct lladd_iovec back = {lost, fd->lost.len};
     if (rc == 0)
         rc = fd->base->ops->pwritev(fd->base, f->base, pieces, n, off);
+    if (rc == 0 && lost)
+        rc = fd->base->ops->pwritev(fd->base, f->base, &back, 1, fd->lost.off);
     for (struct bad_sector **s; rc == 0 && *(s = find_bad(fd, f->name, off, after)) != NULL;)
         repair(s);
     if (happened(rc))
         model_write(fd->model, f->model, pieces, n, off);
+    if (happened(rc) && lost)
+        model_write(fd->model, f->model, &back, 1, fd->lost.off);
+    free(lost);
     return end(fd, rc);
 }
 
@@ -514,6 +543,7 @@ void fault_device_free(struct fault_device *fd)
         free(f);
     }
     fault_device_bad_sector(fd, NULL, 0);
+    free(fd->lost.name);
     model_free(fd->model);
     pthread_mutex_destroy(&fd->mutex);
     free(fd->prefix);
@@ -581,6 +611,15 @@ void fault_device_bad_sector(struct fault_device *fd, const char *name, uint64_t
         *s = (struct bad_sector){fd->bad, model_strdup(name), off};
         fd->bad = s;
     }
+    pthread_mutex_unlock(&fd->mutex);
+}
+
+void fault_device_lose(struct fault_device *fd, const char *name, uint64_t off, size_t len,
+                       uint64_t n)
+{
+    pthread_mutex_lock(&fd->mutex);
+    free(fd->lost.name);
+    fd->lost = (struct lost_writes){model_strdup(name), off, n, len};
     pthread_mutex_unlock(&fd->mutex);
 }
 

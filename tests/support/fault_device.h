@@ -114,6 +114,10 @@ void fault_device_only(struct fault_device *, const char *prefix);
  * call adds a byte; after a call with NULL, all can be read again. A power cycle keeps the
  * bytes. */
 void fault_device_bad_sector(struct fault_device *, const char *name, uint64_t off);
+/* The next n writes of any of these `len` bytes succeed and leave all these bytes as they are. The
+ * file must have the bytes. A new plan replaces the old one. A power cycle keeps the plan. */
+void fault_device_lose(struct fault_device *, const char *name, uint64_t off, size_t len,
+                       uint64_t n);
 /* The number of calls that have failed, by the plan or for lack of space, since the last plan or
  * capacity was set. */
 uint64_t fault_device_fired(struct fault_device *);
