@@ -27,7 +27,7 @@ static int redo_pending(struct ll_core *core, struct ll_fetch *f, struct lladd_e
         f->state = LL_FETCH_DONE;
     else if (rc == 0 && f->state == LL_FETCH_READ)
         (void)ll_fail_page(&f->damage, LLADD_CORRUPT_PAGE, f->page,
-                           "\"pages\": page %llu is zeros, but the log has changes of it",
+                           "\"pages\": page %llu lacks changes that the log builds on",
                            (unsigned long long)f->page.v);
     return rc;
 }

@@ -125,10 +125,10 @@ static int redo_record(struct ll_core *core, const struct ll_record *rec, struct
     if (!base) {
         if (baseless || (never_formatted(page->bytes) && rec->page_prev.v != 0))
             return LLADD_NOT_FOUND;
-        /* The change that the record expects is before the start of redo and is not on the page.
-         * Either the page was freed and dropped without a write, or a write was lost. So the page
-         * has no base, like a page that fails verification. This matters only if the page is in
-         * use. */
+        /* The change that the record expects is before the start of redo, or it is the bulk write
+         * at a redo barrier, and it is not on the page. Either the page was freed and dropped
+         * without a write, or a write was lost. So the page has no base, like a page that fails
+         * verification. This matters only if the page is in use. */
         if (at.v < rec->page_prev.v && rec->page_prev.v < start)
             return LLADD_NOT_FOUND;
         if (LL_UNLIKELY(at.v != rec->page_prev.v) && !LLADD_PLANTED(LLADD_BUG_REDO_TWICE)) {
@@ -228,7 +228,9 @@ static int redo_held(struct ll_redo_worker *w, const struct ll_record *rec, stru
     struct ll_frame *f = p->frame;
     bool known = w->baseless.count && ll_hashmap_find(&w->baseless, rec->page) != NULL;
     bool baseless = known || f->flags & LL_FRAME_BASELESS;
-    int rc = redo_record(w->core, rec, &f->page, &p->view, baseless, w->core->redo_start, &w->err);
+    lladd_lsn barrier = {w->core->n_barriers ? ll_redo_barrier_of(w->core, rec->page).v : 0};
+    int rc = redo_record(w->core, rec, &f->page, &p->view, baseless,
+                         ll_redo_start_of(w->core, barrier).v, &w->err);
     ll_observe_redo(w->core, rec, rc);
     if (LL_LIKELY(rc == 0)) {
         w->redone++;
@@ -240,8 +242,8 @@ static int redo_held(struct ll_redo_worker *w, const struct ll_record *rec, stru
         if (lladd_atomic_load64_relaxed(&f->rec_lsn) == 0 &&
             (rc == 0 || !ll_redo_is_durable(w->core, f->page.bytes)))
             ll_buffer_dirty(w->core->buffer, f, rec->lsn);
-        if (w->core->n_barriers)
-            ll_redo_forget_base(f->page.bytes, ll_redo_barrier_of(w->core, rec->page));
+        if (barrier.v)
+            ll_redo_forget_base(f->page.bytes, barrier);
         rc = 0;
     } else if (rc == LLADD_NOT_FOUND) {
         rc = known ? 0 : give_up_base(w, rec, f);

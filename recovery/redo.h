@@ -48,6 +48,11 @@ int ll_redo_refuse(struct ll_core *, uint64_t page, uint64_t lsn, struct lladd_e
 /* Redo uses no base below the page's redo barrier. So this function clears such a base, and
  * write-back does not rely on it (BUF-5): the next change logs an image. */
 void ll_redo_forget_base(unsigned char *page, lladd_lsn barrier);
+/* Redo has all changes of the page from this LSN on. barrier: the page's redo barrier, or 0. */
+static inline lladd_lsn ll_redo_start_of(const struct ll_core *core, lladd_lsn barrier)
+{
+    return lladd_lsn_of(barrier.v < core->redo_start ? core->redo_start : barrier.v + 1);
+}
 /* Is the page, as it was read from the file, known to be durable? */
 bool ll_redo_is_durable(const struct ll_core *, const unsigned char *page);
 

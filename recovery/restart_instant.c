@@ -427,7 +427,7 @@ int ll_instant_redo_page(struct ll_core *core, lladd_pageno number, unsigned cha
     while (!rc && more) {
         rc = read_record(prefetched ? &in->prefetch : NULL, cursor, w.lsn, number, &rec, err);
         if (!rc) {
-            rc = ll_redo_record(core, &rec, &page, *baseless, lladd_lsn_of(core->redo_start), err);
+            rc = ll_redo_record(core, &rec, &page, *baseless, ll_redo_start_of(core, barrier), err);
             ll_observe_redo(core, &rec, rc);
         }
         applied += rc == 0;
