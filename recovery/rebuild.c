@@ -9,6 +9,13 @@
  * redo barrier the page gets new contents that are not in the log. After a record that cannot be
  * applied, or damage in the log, the page has no base until its next image or format record.
  *
+ * The pass may write a page before it is complete. It leaves out the pages that could not be read,
+ * because such a page may be intact, and the log may turn out to lack a record of it. It also
+ * leaves out a page from the moment when it has written the page and cannot read it back. After the
+ * pass, each of these pages is rebuilt alone, with a walk over the log of its own, and is written
+ * only when it is complete. They are few: the pages have records after the start of redo, and no
+ * base there.
+ *
  * Instant recovery has no such pass: it rebuilds a page without a base when the page is fetched.
  *
  * If the log cannot rebuild a page, the extensions are asked for a copy of it (base_of), and the
@@ -188,11 +195,25 @@ static int rebuild_from_extension(struct ll_core *core, struct ll_log_cursor *cu
     return rc;
 }
 
+/* Rebuilds the page from the log alone. While this thread reads the log, no checkpoint truncates
+ * it. */
+static int rebuild_from_own_log(struct ll_core *core, struct ll_fetch *f,
+                                struct ll_log_cursor *cursor, struct lladd_error *err)
+{
+    memset(f->bytes, 0, core->page_size);
+    lladd_mutex_lock(&core->cut);
+    int rc = apply_from(core, cursor, f, oldest_of(core), true, NULL, NULL, err);
+    if (!rc && f->frame)
+        ll_buffer_enter(core->buffer, f->frame, f->dirty_since);
+    lladd_mutex_unlock(&core->cut);
+    return rc;
+}
+
 /* ---- all pages that redo left without a base ----------------------------------------------- */
 
 struct rebuild {
     struct ll_core *core;
-    struct ll_hashmap *lost; /* page -> LSN of the first record that redo skipped */
+    struct ll_hashmap *lost; /* struct ll_redo, baseless */
     struct ll_hashmap bases; /* page that has a base now -> LSN of the base */
     struct lladd_error *err;
 };
@@ -211,7 +232,7 @@ static int end_lives(struct rebuild *r, uint64_t first, uint64_t n)
 }
 
 /* A page that has a base in r->bases may have been evicted. If its write was lost, or if it cannot
- * be read again, its frame has no base. */
+ * be read again, its frame has no base. Then the pass leaves out the page from now on. */
 static int rebuild_record(struct rebuild *r, const struct ll_record *rec)
 {
     struct ll_core *core = r->core;
@@ -225,13 +246,16 @@ static int rebuild_record(struct rebuild *r, const struct ll_record *rec)
     if (rc)
         return rc;
     bool baseless = (f->flags & LL_FRAME_BASELESS) != 0;
-    rc = rebuild_step(core, rec, &f->page, &baseless, &why);
+    if (!known || !baseless)
+        rc = rebuild_step(core, rec, &f->page, &baseless, &why);
     if (!rc && !baseless) {
         f->flags &= ~(uint32_t)LL_FRAME_BASELESS;
         if (lladd_atomic_load64_relaxed(&f->rec_lsn) == 0)
             ll_buffer_dirty(core->buffer, f, rec->lsn);
     }
     ll_buffer_unfix(core->buffer, f, LL_FIX_EXCLUSIVE);
+    if (!rc && baseless)
+        *ll_hashmap_find(r->lost, rec->page) |= LL_REDO_LOST;
     if (rc ? is_of_the_page(rc) : baseless) {
         (void)ll_hashmap_remove(&r->bases, rec->page);
         return ll_redo_drop(core, rec->page, r->err);
@@ -250,7 +274,7 @@ static int read_all(struct rebuild *r, struct ll_log_cursor *cursor, lladd_lsn f
 {
     struct lladd_error gap = LLADD_ERROR_INIT;
     struct ll_record rec;
-    uint64_t first, n;
+    uint64_t first, n, *lost;
     int rc = 0, read = 0;
     for (; !rc && !read; from.v = 0) {
         read = ll_log_cursor_walk(cursor, from, &rec, &gap);
@@ -262,7 +286,8 @@ static int read_all(struct rebuild *r, struct ll_log_cursor *cursor, lladd_lsn f
             break;
         if (ll_redo_barrier_decode(&rec, &first, &n))
             rc = end_lives(r, first, n);
-        else if (ll_redo_index_counts(&rec) && ll_hashmap_find(r->lost, rec.page))
+        else if (ll_redo_index_counts(&rec) && (lost = ll_hashmap_find(r->lost, rec.page)) &&
+                 !(*lost & LL_REDO_ALONE))
             rc = rebuild_record(r, &rec);
     }
     if (rc || read == LLADD_END || lladd_code_root(read) == LLADD_ROOT_DATA)
@@ -291,8 +316,13 @@ static bool is_worth_it(struct ll_core *core, const struct ll_hashmap *lost)
     uint64_t page, lsn;
     bool wanted = false;
     while (!wanted && ll_hashmap_next(lost, &at, &page, &lsn))
-        wanted = may_matter(core, page);
+        wanted = !(lsn & LL_REDO_ALONE) && may_matter(core, page);
     return wanted;
+}
+
+static bool has_older_log(struct ll_core *core)
+{
+    return oldest_of(core).v < core->control.redo.v && !LLADD_PLANTED(LLADD_BUG_REBUILD);
 }
 
 static int rebuild_from_log(struct ll_core *core, struct ll_redo *redo, struct lladd_error *err)
@@ -302,8 +332,7 @@ static int rebuild_from_log(struct ll_core *core, struct ll_redo *redo, struct l
     size_t at = 0, had = redo->baseless.count;
     uint64_t page, lsn;
     lladd_lsn oldest = oldest_of(core);
-    if (had == 0 || oldest.v >= core->control.redo.v || !is_worth_it(core, &redo->baseless) ||
-        LLADD_PLANTED(LLADD_BUG_REBUILD))
+    if (!is_worth_it(core, &redo->baseless))
         return 0;
     int rc = ll_log_cursor_open(core->log, &cursor);
     if (rc)
@@ -342,20 +371,30 @@ static int put_rebuilt(struct ll_core *core, const struct ll_fetch *f, struct ll
     return 0;
 }
 
-/* Asks the extensions for a copy of f->page, which has no base. If the page gets a base, removes it
- * from the map of such pages. */
-static int redo_from_extension(struct ll_core *core, struct ll_redo *redo, struct ll_fetch *f,
-                               struct ll_log_cursor *cursor, struct lladd_error *err)
+/* Rebuilds f->page, which has no base: from the log, if the pass has left the page out, or else
+ * from an extension's copy. If the page gets a base, removes it from the map of such pages. */
+static int redo_alone(struct ll_core *core, struct ll_redo *redo, struct ll_fetch *f,
+                      struct ll_log_cursor *cursor, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
-    if (!may_matter(core, f->page.v))
+    bool left_out = *ll_hashmap_find(&redo->baseless, f->page.v) & LL_REDO_ALONE;
+    int rc = LLADD_NOT_FOUND;
+    left_out = left_out && has_older_log(core);
+    if ((!left_out && !core->base_of) || !may_matter(core, f->page.v))
         return 0;
-    int rc = rebuild_from_extension(core, cursor, f, &why);
+    if (left_out)
+        rc = rebuild_from_own_log(core, f, cursor, &why);
+    if (rc == LLADD_READ_FAILED && core->unread.code == 0)
+        core->unread = why;
+    if (core->base_of && (rc == LLADD_NOT_FOUND || is_of_the_page(rc)))
+        rc = rebuild_from_extension(core, cursor, f, &why);
     if (rc == LLADD_NOT_FOUND || is_of_the_page(rc)) {
         ll_core_trace(core, "redo: page %llu: %s", (unsigned long long)f->page.v,
                       *why.message ? why.message : "no extension has it");
-        core->refused = why;
-        core->refused.page = f->page;
+        if (core->base_of) {
+            core->refused = why;
+            core->refused.page = f->page;
+        }
         return 0;
     }
     if (rc && err)
@@ -364,13 +403,12 @@ static int redo_from_extension(struct ll_core *core, struct ll_redo *redo, struc
         rc = put_rebuilt(core, f, err);
     if (!rc) {
         (void)ll_hashmap_remove(&redo->baseless, f->page.v);
-        ll_core_trace(core, "redo: page %llu from an extension", (unsigned long long)f->page.v);
+        ll_core_trace(core, "redo: page %llu rebuilt alone", (unsigned long long)f->page.v);
     }
     return rc;
 }
 
-static int rebuild_from_extensions(struct ll_core *core, struct ll_redo *redo,
-                                   struct lladd_error *err)
+static int rebuild_alone(struct ll_core *core, struct ll_redo *redo, struct lladd_error *err)
 {
     struct ll_log_cursor *cursor;
     struct ll_vec pages;
@@ -388,7 +426,7 @@ static int rebuild_from_extensions(struct ll_core *core, struct ll_redo *redo,
         ll_fail(err, rc, "out of memory in redo");
     for (size_t i = 0; !rc && i < pages.len; i++) {
         f.page.v = *(const uint64_t *)ll_vec_at(&pages, i);
-        rc = redo_from_extension(core, redo, &f, cursor, err);
+        rc = redo_alone(core, redo, &f, cursor, err);
     }
     ll_free(&core->env, f.bytes);
     ll_vec_free(&pages);
@@ -398,27 +436,11 @@ static int rebuild_from_extensions(struct ll_core *core, struct ll_redo *redo,
 
 int ll_redo_rebuild(struct ll_core *core, struct ll_redo *redo, struct lladd_error *err)
 {
-    int rc = rebuild_from_log(core, redo, err);
-    if (rc || redo->baseless.count == 0 || !core->base_of)
-        return rc;
-    return rebuild_from_extensions(core, redo, err);
+    int rc = has_older_log(core) ? rebuild_from_log(core, redo, err) : 0;
+    return rc || redo->baseless.count == 0 ? rc : rebuild_alone(core, redo, err);
 }
 
 /* ---- one page, online (BUF-2) ------------------------------------------------------------ */
-
-/* Rebuilds the page from the log alone. While this thread reads the log, no checkpoint truncates
- * it. */
-static int rebuild_from_own_log(struct ll_core *core, struct ll_fetch *f,
-                                struct ll_log_cursor *cursor, struct lladd_error *err)
-{
-    memset(f->bytes, 0, core->page_size);
-    lladd_mutex_lock(&core->cut);
-    int rc = apply_from(core, cursor, f, oldest_of(core), true, NULL, NULL, err);
-    if (!rc)
-        ll_buffer_enter(core->buffer, f->frame, f->dirty_since);
-    lladd_mutex_unlock(&core->cut);
-    return rc;
-}
 
 int ll_rebuild_page(struct ll_core *core, struct ll_fetch *f, struct lladd_error *err)
 {

@@ -557,7 +557,7 @@ int ll_redo_refuse(struct ll_core *core, uint64_t page, uint64_t lsn, struct lla
     }
     bool why = core->refused.page.v == page && *core->refused.message;
     bool unread = (lsn & LL_REDO_UNREAD) != 0;
-    lsn &= ~(uint64_t)LL_REDO_UNREAD;
+    lsn &= ~(uint64_t)LL_REDO_ALONE;
     int rc = ll_fail_page(err, unread ? LLADD_READ_FAILED : LLADD_CORRUPT_PAGE, lladd_page_of(page),
                           "page %llu of \"pages\" %s: it has no base for the record at LSN %llu, "
                           "and the log from LSN %llu on holds no image to rebuild it from%s%.80s",

@@ -4,7 +4,12 @@
 /* Redo, the second phase of recovery. */
 #include "recovery/analysis.h"
 
-enum { LL_REDO_UNREAD = 1 }; /* the page could not be read; LSNs are even */
+/* Bits beside an LSN in `baseless`; LSNs are multiples of 8. */
+enum {
+    LL_REDO_UNREAD = 1, /* the page could not be read */
+    LL_REDO_LOST = 2,   /* the page was rebuilt in part and written, and cannot be read back */
+    LL_REDO_ALONE = LL_REDO_UNREAD | LL_REDO_LOST /* any bit: it is rebuilt alone (rebuild.c) */
+};
 
 struct ll_redo_worker {
     struct ll_core *core;
@@ -17,7 +22,7 @@ struct ll_redo_worker {
     int rc;
     uint64_t at; /* LSN of the current record, or LSN of the failure */
     uint64_t seen, redone;
-    /* page -> LSN of the first record that was skipped, | LL_REDO_UNREAD */
+    /* page -> LSN of the first record that was skipped, | LL_REDO_ALONE */
     struct ll_hashmap baseless;
     struct lladd_error err;
 };
