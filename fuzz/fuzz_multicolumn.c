@@ -146,7 +146,10 @@ static void try_numbers(const uint8_t *data, size_t size)
     MUST(out);
     for (unsigned i = 0; i < CODECS; i++) {
         struct lladd_codec_plan plan = {.memory = memory};
-        struct lladd_codec_input in = {values, rows, width, SIZE_MAX};
+        struct lladd_codec_input in = {values, (rows + 1) / 2, width, SIZE_MAX};
+        (void)codecs[i]->plan(&in, &plan);
+        plan.again = true;
+        in.rows = rows;
         if (codecs[i]->plan(&in, &plan) == LLADD_CODEC_CANNOT)
             continue;
         unsigned char *segment = malloc(plan.segment), *exceptions = malloc(plan.exceptions);

@@ -48,6 +48,10 @@ struct lladd_codec_plan {
     uint8_t own;       /**< a byte of the codec's own; the page stores it */
     void *memory;      /**< LLADD_CODEC_MEMORY bytes, aligned to 8, for what `encode` needs to know;
                             the caller's */
+    bool again;        /**< `memory` is as the last call of `plan` has left it, and the values are
+                            those of that call. Only `rows` and `limit` may differ: rows were added
+                            or taken away at the end. A codec may go on from what it knows; the plan
+                            must be the same as a plan from the beginning. Set by the caller */
 };
 
 /** The stored values of one column of one page. */

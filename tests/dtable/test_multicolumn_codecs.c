@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The codecs of multicolumn_dtable: what was stored is read back, for every number of bits, many
- * numbers of rows and several kinds of numbers; a changed segment is refused, or no access leads
- * outside (segments have memory of exactly their size, so that sanitizers see it).
+ * numbers of rows and several kinds of numbers; a plan that goes on from an earlier one is the plan
+ * from the beginning; a changed segment is refused, or no access leads outside (segments have
+ * memory of exactly their size, so that sanitizers see it).
  */
 #include "op_fixture.h"
 #include "operations/dtables/multicolumn/codec.h"
@@ -186,6 +187,53 @@ START_TEST(packed_form)
 }
 END_TEST
 
+/* ---- planning again -------------------------------------------------------------------------- */
+
+struct planned {
+    uint64_t memory[LLADD_CODEC_MEMORY / 8];
+    struct lladd_codec_plan plan;
+};
+
+/* A plan that goes on from an earlier one is the plan from the beginning. */
+static void plan_again(const struct lladd_codec *c, const struct lladd_codec_input *in,
+                       struct planned *p)
+{
+    struct planned fresh = {.plan = {.memory = fresh.memory}};
+    size_t size = c->plan(in, &p->plan), expected = c->plan(in, &fresh.plan);
+    p->plan.again = true;
+    ck_assert_uint_eq(size, expected);
+    if (size == LLADD_CODEC_CANNOT)
+        return;
+    ck_assert_uint_eq(p->plan.segment, fresh.plan.segment);
+    ck_assert_uint_eq(p->plan.exceptions, fresh.plan.exceptions);
+    ck_assert_uint_eq(p->plan.own, fresh.plan.own);
+    unsigned char *one = calloc(2, size);
+    ck_assert_ptr_nonnull(one);
+    unsigned char *other = one + size;
+    c->encode(in, &p->plan, one, one + p->plan.segment);
+    c->encode(in, &fresh.plan, other, other + p->plan.segment);
+    ck_assert_mem_eq(one, other, size);
+    free(one);
+}
+
+START_TEST(plans_go_on)
+{
+    const struct lladd_codec *c = codecs[_i];
+    static uint64_t values[2000];
+    for (unsigned turn = 0; turn < 400; turn++) {
+        struct planned p = {.plan = {.memory = p.memory}};
+        struct lladd_codec_input in = {values, 0, 1u << turn % 4, SIZE_MAX};
+        fill(values, in.width, 2000, turn % (8 * in.width + 1), (enum kind)(turn / 4 % KINDS));
+        for (unsigned i = 0; i < 12; i++) {
+            uint32_t more = in.rows + 1 + (uint32_t)(draw() % 400);
+            in.rows = draw() % 3 && more <= 2000 ? more : 1 + (uint32_t)(draw() % 2000);
+            in.limit = draw() % 2 ? SIZE_MAX : draw() % ((size_t)in.rows * in.width + 20);
+            plan_again(c, &in, &p);
+        }
+    }
+}
+END_TEST
+
 /* ---- finding --------------------------------------------------------------------------------- */
 
 static uint32_t below(const void *values, uint32_t width, uint32_t from, uint32_t to, uint64_t v,
@@ -349,6 +397,7 @@ int main(void)
     tcase_add_loop_test(tc, every_number_of_rows, 0, CODECS);
     tcase_add_test(tc, packed_groups);
     tcase_add_test(tc, packed_form);
+    tcase_add_loop_test(tc, plans_go_on, 0, CODECS);
     tcase_add_test(tc, finding);
     tcase_add_test(tc, exceptions_keep_groups_small);
     tcase_add_test(tc, each_codec_has_its_use);

@@ -48,23 +48,25 @@ static int more_room(struct ll_multicolumn_builder *b)
 static int allocate(struct ll_multicolumn_builder *b)
 {
     struct lladd_db *db = b->base.db;
-    size_t n = b->l->n, plan_bytes = 2 * (size_t)LLADD_CODEC_MEMORY;
-    size_t one = plan_bytes + sizeof *b->values + sizeof *b->absent + sizeof *b->chosen +
+    size_t n = b->l->n, n_plans = n * b->l->n_codecs, own = n_plans * LLADD_CODEC_MEMORY;
+    size_t one = sizeof *b->values + sizeof *b->absent + sizeof *b->chosen +
                  sizeof *b->row.number + sizeof *b->first_absent + sizeof *b->row.absent;
-    b->memory = lladd_mem_alloc(db, n * one);
+    size_t heads = n_plans * sizeof *b->plans + n * one;
+    b->memory = lladd_mem_alloc(db, own + heads);
     if (!b->memory)
         return no_memory(b);
-    memset(b->memory, 0, n * one);
-    unsigned char *plans = b->memory;
-    b->row.number = (void *)(plans + n * plan_bytes);
+    memset(b->memory + own, 0, heads);
+    b->plans = (void *)(b->memory + own);
+    b->row.number = (void *)(b->plans + n_plans);
     b->chosen = (void *)(b->row.number + n);
     b->values = (void *)(b->chosen + n);
     b->absent = (void *)(b->values + n);
     b->first_absent = (void *)(b->absent + n);
     b->row.absent = (void *)(b->first_absent + n);
+    for (size_t i = 0; i < n_plans; i++)
+        b->plans[i].memory = b->memory + i * LLADD_CODEC_MEMORY;
     for (size_t i = 0; i < n; i++) {
-        b->chosen[i].plan.memory = plans + i * plan_bytes;
-        b->chosen[i].other.memory = plans + i * plan_bytes + LLADD_CODEC_MEMORY;
+        b->chosen[i].plans = b->plans + i * b->l->n_codecs;
         b->first_absent[i] = UINT32_MAX;
     }
     b->page = lladd_mem_alloc(db, b->limit + LL_FOOTER_MAX); /* a page, or the footer */
@@ -197,19 +199,20 @@ static void put_columns(const struct ll_multicolumn_builder *b, const struct sha
     unsigned char *p = b->page, *entry = p + LL_PAGE_HEAD;
     size_t at = s->front.segments, exceptions = len;
     for (uint32_t i = first_column(b, s); i < b->l->n; i++, entry += LL_PAGE_COLUMN) {
-        const struct ll_chosen *c = &b->chosen[i];
+        uint32_t codec = b->chosen[i].codec;
+        const struct lladd_codec_plan *c = &b->chosen[i].plans[codec];
         struct lladd_codec_input in = input(b, i, s->rows);
-        size_t marks = c->plan.exceptions ? LL_PAGE_MARKS : 0;
-        exceptions -= c->plan.exceptions;
+        size_t marks = c->exceptions ? LL_PAGE_MARKS : 0;
+        exceptions -= c->exceptions;
         lladd_put16(entry, (uint16_t)at);
-        entry[2] = (unsigned char)(c->codec | (marks ? LL_PAGE_HAS_EXCEPTIONS : 0u));
-        entry[3] = c->plan.own;
+        entry[2] = (unsigned char)(codec | (marks ? LL_PAGE_HAS_EXCEPTIONS : 0u));
+        entry[3] = c->own;
         if (marks) {
             lladd_put16(p + at, (uint16_t)exceptions);
-            lladd_put16(p + at + 2, (uint16_t)c->plan.exceptions);
+            lladd_put16(p + at + 2, (uint16_t)c->exceptions);
         }
-        b->l->codecs[c->codec]->encode(&in, &c->plan, p + at + marks, p + exceptions);
-        at += ll_up_to_8(c->plan.segment + marks);
+        b->l->codecs[codec]->encode(&in, c, p + at + marks, p + exceptions);
+        at += ll_up_to_8(c->segment + marks);
     }
     lladd_put16(p + 6, (uint16_t)at);
     lladd_put16(p + 8, (uint16_t)exceptions);
@@ -268,6 +271,8 @@ static void drop(struct ll_multicolumn_builder *b, uint32_t n)
     }
     b->n = left;
     b->place += n;
+    for (size_t i = 0; i < (size_t)l->n * l->n_codecs; i++)
+        b->plans[i].again = false;
 }
 
 /* Writes a page with the first n rows. The last plan was for them; it needs `size` bytes. */

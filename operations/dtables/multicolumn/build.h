@@ -34,6 +34,7 @@ struct ll_multicolumn_builder {
     uint32_t *first_absent;              /* for each column */
     /* Planning. */
     struct ll_chosen *chosen; /* for each column */
+    struct lladd_codec_plan *plans; /* for each column and codec */
     uint32_t good, next;      /* so many rows fit; plan again at so many */
     struct ll_row row;        /* the row that is being added */
     unsigned char *memory, *page;

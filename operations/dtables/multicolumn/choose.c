@@ -11,11 +11,14 @@ static size_t in_page(const struct lladd_codec_plan *p)
     return ll_up_to_8(p->segment + (p->exceptions ? LL_PAGE_MARKS : 0)) + p->exceptions;
 }
 
-static void swap(struct ll_chosen *c)
+/* Plans with one codec. Returns the bytes in a page, or LLADD_CODEC_CANNOT. */
+static size_t plan_with(const struct ll_layout *l, const struct lladd_codec_input *in,
+                        struct lladd_codec_plan *plans, uint32_t codec)
 {
-    struct lladd_codec_plan was = c->plan;
-    c->plan = c->other;
-    c->other = was;
+    struct lladd_codec_plan *p = &plans[codec];
+    size_t size = l->codecs[codec]->plan(in, p);
+    p->again = true;
+    return size == LLADD_CODEC_CANNOT ? size : in_page(p);
 }
 
 /* All plans begin with "nop", which can store anything. */
@@ -25,18 +28,14 @@ static size_t best(const struct ll_layout *l, const struct lladd_codec_input *va
     struct lladd_codec_input in = *values;
     in.limit = SIZE_MAX;
     c->codec = 0;
-    (void)l->codecs[0]->plan(&in, &c->plan);
-    size_t least = in_page(&c->plan);
+    size_t least = plan_with(l, &in, c->plans, 0);
     for (uint32_t i = 1; i < l->n_codecs; i++) {
         in.limit = least;
-        if (l->codecs[i]->plan(&in, &c->other) == LLADD_CODEC_CANNOT)
-            continue;
-        size_t size = in_page(&c->other);
-        if (size + size / LEAST_GAIN >= least)
+        size_t size = plan_with(l, &in, c->plans, i);
+        if (size == LLADD_CODEC_CANNOT || size + size / LEAST_GAIN >= least)
             continue;
         least = size;
         c->codec = i;
-        swap(c);
     }
     return least;
 }
@@ -46,7 +45,6 @@ size_t ll_multicolumn__plan(const struct ll_layout *l, const struct lladd_codec_
 {
     struct lladd_codec_input in = *values;
     in.limit = SIZE_MAX;
-    if (anew || l->codecs[c->codec]->plan(&in, &c->plan) == LLADD_CODEC_CANNOT)
-        return best(l, values, c);
-    return in_page(&c->plan);
+    size_t size = anew ? LLADD_CODEC_CANNOT : plan_with(l, &in, c->plans, c->codec);
+    return size == LLADD_CODEC_CANNOT ? best(l, values, c) : size;
 }

@@ -127,6 +127,14 @@ static inline unsigned ll_bits_of(uint64_t v)
 {
     return v ? 64u - (unsigned)__builtin_clzll(v) : 0;
 }
+/* Returns how many groups at the beginning need not be planned again, if the last plan with this
+ * memory has planned `whole` groups of 256 rows. */
+static inline uint32_t ll_groups_planned(const struct lladd_codec_input *in,
+                                         const struct lladd_codec_plan *p, uint32_t whole)
+{
+    uint32_t now = in->rows / LL_GROUP;
+    return !p->again ? 0 : whole < now ? whole : now;
+}
 static inline size_t ll_up_to_8(size_t n)
 {
     return (n + 7) & ~(size_t)7;

@@ -13,6 +13,7 @@
 struct groups {
     uint64_t base[LL_GROUPS_MAX];
     uint8_t bits[LL_GROUPS_MAX];
+    uint32_t whole; /* groups of 256 rows that are planned */
 };
 _Static_assert(sizeof(struct groups) <= LLADD_CODEC_MEMORY, "the plan fits into its memory");
 
@@ -21,20 +22,29 @@ static size_t head_size(uint32_t rows, uint32_t width)
     return ll_up_to_8((size_t)ll_groups(rows) * (2 * width + 1));
 }
 
+static void plan_group(const struct lladd_codec_input *in, uint32_t i, struct groups *g)
+{
+    uint32_t rows = ll_group_rows(in->rows, i);
+    int64_t min = 0, max = 0;
+    if (rows > 1)
+        ll_bits_steps(in->values, in->width, i * LL_GROUP + 1, rows - 1, &min, &max);
+    g->base[i] = (uint64_t)min & ll_all_bits(in->width);
+    g->bits[i] = (uint8_t)ll_bits_of((uint64_t)max - (uint64_t)min);
+    if (rows == LL_GROUP)
+        g->whole = i + 1;
+}
+
 static size_t plan(const struct lladd_codec_input *in, struct lladd_codec_plan *p)
 {
     struct groups *g = p->memory;
     size_t size = head_size(in->rows, in->width);
     p->exceptions = 0;
     p->own = 0;
+    g->whole = ll_groups_planned(in, p, g->whole);
     for (uint32_t i = 0; i < ll_groups(in->rows); i++) {
-        uint32_t rows = ll_group_rows(in->rows, i);
-        int64_t min = 0, max = 0;
-        if (rows > 1)
-            ll_bits_steps(in->values, in->width, i * LL_GROUP + 1, rows - 1, &min, &max);
-        g->base[i] = (uint64_t)min & ll_all_bits(in->width);
-        g->bits[i] = (uint8_t)ll_bits_of((uint64_t)max - (uint64_t)min);
-        size += ll_bits_size(in->width, g->bits[i], rows);
+        if (i >= g->whole)
+            plan_group(in, i, g);
+        size += ll_bits_size(in->width, g->bits[i], ll_group_rows(in->rows, i));
         if (size >= in->limit)
             return LLADD_CODEC_CANNOT;
     }

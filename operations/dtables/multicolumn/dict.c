@@ -8,13 +8,15 @@
 
 enum { HEAD = 8, MOST = 256, BUCKETS = 512 };
 
-/* What a plan knows: the different numbers, and where each of them is in a hash table. A bucket has
- * the index of a number, plus 1; 0: none. `sorted` is for encode. */
+/* What a plan knows of the first `rows` rows: the different numbers, the row in which each of them
+ * comes first, and where each of them is in a hash table. A bucket has the index of a number, plus
+ * 1; 0: none. `place` is for encode. */
 struct words {
     uint64_t number[MOST];
+    uint16_t first[MOST];
     uint16_t bucket[BUCKETS];
     uint8_t place[MOST];
-    uint32_t n;
+    uint32_t n, rows;
 };
 _Static_assert(sizeof(struct words) <= LLADD_CODEC_MEMORY, "the plan fits into its memory");
 
@@ -49,44 +51,98 @@ static size_t size_of(uint32_t numbers, uint32_t width, uint32_t rows)
     return head_size(numbers, width) + packed_size(rows, bits_for(numbers));
 }
 
+/* Returns the most numbers with which the segment is smaller than the limit. */
+static uint32_t most_within(const struct lladd_codec_input *in)
+{
+    uint32_t low = 0, high = MOST;
+    while (low < high) {
+        uint32_t middle = high - (high - low) / 2;
+        if (size_of(middle, in->width, in->rows) < in->limit)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+/* Reads rows on from w->rows, up to one with more than `most` different numbers. Often a number is
+ * that of the row before; this spares the search. */
+#define READ(T, B) \
+    static void read_##B(struct words *w, const void *values, uint32_t rows, uint32_t most) \
+    { \
+        const T *v = values; \
+        uint32_t i = w->rows; \
+        for (; i < rows; i++) { \
+            if (i && v[i] == v[i - 1]) \
+                continue; \
+            uint32_t b = bucket_of(w, v[i]); \
+            if (w->bucket[b]) \
+                continue; \
+            if (w->n >= most) \
+                break; \
+            w->first[w->n] = (uint16_t)i; \
+            w->number[w->n++] = v[i]; \
+            w->bucket[b] = (uint16_t)w->n; \
+        } \
+        w->rows = i; \
+    }
+READ(uint8_t, 8)
+READ(uint16_t, 16)
+READ(uint32_t, 32)
+READ(uint64_t, 64)
+
+/* Returns the number of different numbers in the first rows. */
+static uint32_t numbers_in(const struct words *w, uint32_t rows)
+{
+    uint32_t low = 0, high = w->n;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (w->first[middle] < rows)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 static size_t plan(const struct lladd_codec_input *in, struct lladd_codec_plan *p)
 {
     struct words *w = p->memory;
-    uint64_t last = 0;
-    memset(w->bucket, 0, sizeof w->bucket);
-    w->n = 0;
-    p->exceptions = 0;
-    for (uint32_t i = 0; i < in->rows; i++) {
-        uint64_t v = ll_number(in->values, in->width, i);
-        if (i && v == last) /* often so: spares the search */
-            continue;
-        last = v;
-        uint32_t b = bucket_of(w, v);
-        if (w->bucket[b])
-            continue;
-        if (w->n == MOST || size_of(w->n + 1, in->width, in->rows) >= in->limit)
-            return LLADD_CODEC_CANNOT;
-        w->number[w->n++] = v;
-        w->bucket[b] = (uint16_t)w->n;
+    uint32_t most = most_within(in);
+    if (!p->again) {
+        memset(w->bucket, 0, sizeof w->bucket);
+        w->n = w->rows = 0;
     }
-    p->own = (uint8_t)bits_for(w->n);
-    p->segment = size_of(w->n, in->width, in->rows);
+    if (in->width == 1)
+        read_8(w, in->values, in->rows, most);
+    else if (in->width == 2)
+        read_16(w, in->values, in->rows, most);
+    else if (in->width == 4)
+        read_32(w, in->values, in->rows, most);
+    else
+        read_64(w, in->values, in->rows, most);
+    uint32_t n = numbers_in(w, in->rows);
+    if (w->rows < in->rows || n > most)
+        return LLADD_CODEC_CANNOT;
+    p->exceptions = 0;
+    p->own = (uint8_t)bits_for(n);
+    p->segment = size_of(n, in->width, in->rows);
     return p->segment;
 }
 
 /* Sorts the numbers (Shell's sort), and finds the place that each of them gets. */
-static void sort(struct words *w, uint64_t *sorted)
+static void sort(struct words *w, uint32_t n, uint64_t *sorted)
 {
-    memcpy(sorted, w->number, w->n * sizeof *sorted);
-    for (uint32_t gap = w->n / 2; gap; gap /= 2)
-        for (uint32_t i = gap; i < w->n; i++) {
+    memcpy(sorted, w->number, n * sizeof *sorted);
+    for (uint32_t gap = n / 2; gap; gap /= 2)
+        for (uint32_t i = gap; i < n; i++) {
             uint64_t x = sorted[i];
             uint32_t k = i;
             for (; k >= gap && sorted[k - gap] > x; k -= gap)
                 sorted[k] = sorted[k - gap];
             sorted[k] = x;
         }
-    for (uint32_t i = 0; i < w->n; i++)
+    for (uint32_t i = 0; i < n; i++)
         w->place[w->bucket[bucket_of(w, sorted[i])] - 1] = (uint8_t)i;
 }
 
@@ -94,13 +150,14 @@ static void encode(const struct lladd_codec_input *in, const struct lladd_codec_
                    unsigned char *segment, unsigned char *exceptions)
 {
     struct words *w = p->memory;
-    unsigned char codes[LL_GROUP], *packed = segment + head_size(w->n, in->width);
+    uint32_t n = numbers_in(w, in->rows);
+    unsigned char codes[LL_GROUP], *packed = segment + head_size(n, in->width);
     uint64_t sorted[MOST];
     (void)exceptions;
-    sort(w, sorted);
-    memset(segment, 0, head_size(w->n, in->width));
-    lladd_put16(segment, (uint16_t)w->n);
-    for (uint32_t i = 0; i < w->n; i++)
+    sort(w, n, sorted);
+    memset(segment, 0, head_size(n, in->width));
+    lladd_put16(segment, (uint16_t)n);
+    for (uint32_t i = 0; i < n; i++)
         ll_stored_set(segment + HEAD + (size_t)i * in->width, in->width, sorted[i]);
     for (uint32_t i = 0; i < ll_groups(in->rows); i++) {
         uint32_t rows = ll_group_rows(in->rows, i);

@@ -17,6 +17,7 @@ enum { SAMPLES = 16, EXCEPTIONS = 1, FEW_BITS = 3 };
 struct groups {
     uint64_t base[LL_GROUPS_MAX];
     uint8_t bits[LL_GROUPS_MAX], exceptions[LL_GROUPS_MAX];
+    uint32_t whole; /* groups of 256 rows that are planned */
 };
 _Static_assert(sizeof(struct groups) <= LLADD_CODEC_MEMORY, "the plan fits into its memory");
 
@@ -101,20 +102,29 @@ static size_t head_size(uint32_t rows, uint32_t width, bool exceptions)
     return ll_up_to_8((size_t)ll_groups(rows) * (width + 1 + exceptions));
 }
 
-static size_t plan(const struct lladd_codec_input *in, struct lladd_codec_plan *p)
+static void plan_groups(const struct lladd_codec_input *in, const struct lladd_codec_plan *p,
+                        struct groups *g)
 {
-    struct groups *g = p->memory;
     const unsigned char *values = in->values;
-    size_t packed = 0;
-    p->exceptions = 0;
-    for (uint32_t i = 0; i < ll_groups(in->rows); i++) {
-        uint32_t rows = ll_group_rows(in->rows, i);
-        struct choice c = choose(values + (size_t)i * LL_GROUP * in->width, in->width, rows);
+    for (uint32_t i = ll_groups_planned(in, p, g->whole); i < ll_groups(in->rows); i++) {
+        struct choice c = choose(values + (size_t)i * LL_GROUP * in->width, in->width,
+                                 ll_group_rows(in->rows, i));
         g->base[i] = c.base;
         g->bits[i] = (uint8_t)c.bits;
         g->exceptions[i] = (uint8_t)c.exceptions;
-        packed += ll_bits_size(in->width, c.bits, rows);
-        p->exceptions += c.exceptions * (size_t)(1 + in->width);
+    }
+    g->whole = in->rows / LL_GROUP;
+}
+
+static size_t plan(const struct lladd_codec_input *in, struct lladd_codec_plan *p)
+{
+    struct groups *g = p->memory;
+    size_t packed = 0;
+    plan_groups(in, p, g);
+    p->exceptions = 0;
+    for (uint32_t i = 0; i < ll_groups(in->rows); i++) {
+        packed += ll_bits_size(in->width, g->bits[i], ll_group_rows(in->rows, i));
+        p->exceptions += g->exceptions[i] * (size_t)(1 + in->width);
     }
     p->own = p->exceptions ? EXCEPTIONS : 0;
     p->segment = head_size(in->rows, in->width, p->own) + packed;

@@ -171,10 +171,11 @@ uint32_t ll_page__find(const struct ll_pages *, const struct lladd_dtable_order 
 
 /* ---- choosing codecs: choose.c --------------------------------------------------------------- */
 
-/* How a column is stored. `plan` and `other` have memory of their own. */
+/* How a column is stored. Each codec has a plan with memory of its own, because planning goes on
+ * from the last plan of the same codec (`again`). */
 struct ll_chosen {
     uint32_t codec; /* its number */
-    struct lladd_codec_plan plan, other;
+    struct lladd_codec_plan *plans; /* for each codec */
 };
 /* Plans the column with the codec chosen before; if `anew`, with the best of all. Returns the bytes
  * that the column takes in a page, without its entry in the header. */

@@ -7,9 +7,35 @@
 
 enum { HEAD = 8 };
 
+/* The changes before the end of each group of 256 rows that is planned. */
+struct groups {
+    uint32_t changes[LL_GROUPS_MAX], whole;
+};
+_Static_assert(sizeof(struct groups) <= LLADD_CODEC_MEMORY, "the plan fits into its memory");
+
+/* Counts the rows from `first` to `end` - 1 with another number than the row before. */
+static uint32_t changes(const struct lladd_codec_input *in, uint32_t first, uint32_t end)
+{
+    uint32_t from = first ? first - 1 : 0;
+    const unsigned char *values = in->values;
+    return ll_bits_changes(values + (size_t)from * in->width, in->width, end - from);
+}
+
+static uint32_t runs_in(const struct lladd_codec_input *in, const struct lladd_codec_plan *p)
+{
+    struct groups *g = p->memory;
+    uint32_t i = ll_groups_planned(in, p, g->whole), n = i ? g->changes[i - 1] : 0;
+    for (; i < in->rows / LL_GROUP; i++) {
+        n += changes(in, i * LL_GROUP, (i + 1) * LL_GROUP);
+        g->changes[i] = n;
+    }
+    g->whole = i;
+    return 1 + n + (i * LL_GROUP < in->rows ? changes(in, i * LL_GROUP, in->rows) : 0);
+}
+
 static size_t plan(const struct lladd_codec_input *in, struct lladd_codec_plan *p)
 {
-    uint32_t runs = 1 + ll_bits_changes(in->values, in->width, in->rows);
+    uint32_t runs = runs_in(in, p);
     p->segment = HEAD + (size_t)runs * (in->width + 2);
     p->exceptions = 0;
     p->own = 0;
