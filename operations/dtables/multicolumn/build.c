@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Building: rows are scattered into one array for each column. A page ends before the row that no
- * longer fits.
+/* Building: rows are staged, and scattered into one array for each column, some at a time. A page
+ * ends before the row that no longer fits.
  *
  * How many rows fit is known only after they were planned. `next` is the number of rows at which
  * the page is planned again; it comes from the bytes that the rows so far need, and reaches the end
@@ -10,7 +10,7 @@
  * is full chooses anew (ROSE-6: what is written was planned for exactly its rows). */
 #include "operations/dtables/multicolumn/build.h"
 
-enum { ROOM = 512, FIRST = 256, PRECISION = 128, STEP = 64, STEP_LEAST = 8 };
+enum { ROOM = 512, FIRST = 256, PRECISION = 128, STEP = 64, STEP_LEAST = 8, STAGED = 32 };
 
 static int no_memory(const struct ll_multicolumn_builder *b)
 {
@@ -49,20 +49,20 @@ static int allocate(struct ll_multicolumn_builder *b)
 {
     struct lladd_db *db = b->base.db;
     size_t n = b->l->n, n_plans = n * b->l->n_codecs, own = n_plans * LLADD_CODEC_MEMORY;
-    size_t one = sizeof *b->values + sizeof *b->absent + sizeof *b->chosen +
-                 sizeof *b->row.number + sizeof *b->first_absent + sizeof *b->row.absent;
+    size_t one = (STAGED + 2) * sizeof *b->staged + sizeof *b->values + sizeof *b->absent +
+                 sizeof *b->chosen + sizeof *b->first_absent + sizeof *b->absent_now;
     size_t heads = n_plans * sizeof *b->plans + n * one;
     b->memory = lladd_mem_alloc(db, own + heads);
     if (!b->memory)
         return no_memory(b);
     memset(b->memory + own, 0, heads);
     b->plans = (void *)(b->memory + own);
-    b->row.number = (void *)(b->plans + n_plans);
-    b->chosen = (void *)(b->row.number + n);
+    b->staged = (void *)(b->plans + n_plans);
+    b->chosen = (void *)(b->staged + (STAGED + 2) * n);
     b->values = (void *)(b->chosen + n);
     b->absent = (void *)(b->values + n);
     b->first_absent = (void *)(b->absent + n);
-    b->row.absent = (void *)(b->first_absent + n);
+    b->absent_now = (void *)(b->first_absent + n);
     for (size_t i = 0; i < n_plans; i++)
         b->plans[i].memory = b->memory + i * LLADD_CODEC_MEMORY;
     for (size_t i = 0; i < n; i++) {
@@ -115,6 +115,43 @@ void ll_multicolumn__discard(struct lladd_dtable_builder *base)
     lladd_mem_free(db, b->memory);
 }
 
+/* ---- staged rows ----------------------------------------------------------------------------- */
+
+#define SCATTER(T, B) \
+    static void scatter_##B(const uint64_t *from, size_t step, uint32_t n, unsigned char *to) \
+    { \
+        for (uint32_t i = 0; i < n; i++) { \
+            T v = (T)from[i * step]; \
+            memcpy(to + i * sizeof v, &v, sizeof v); \
+        } \
+    }
+SCATTER(uint8_t, 8)
+SCATTER(uint16_t, 16)
+SCATTER(uint32_t, 32)
+SCATTER(uint64_t, 64)
+
+/* Puts the numbers of the staged rows into the arrays of the columns. The last of them becomes the
+ * row before; the row that is being added follows it. */
+static void scatter(struct ll_multicolumn_builder *b)
+{
+    uint32_t columns = b->l->n, n = b->n_staged;
+    for (uint32_t i = 0; i < columns && n; i++) {
+        const uint64_t *from = b->staged + columns + i;
+        uint32_t width = b->l->column[i].width;
+        unsigned char *to = b->values[i] + (size_t)(b->n - n) * width;
+        if (width == 1)
+            scatter_8(from, columns, n, to);
+        else if (width == 2)
+            scatter_16(from, columns, n, to);
+        else if (width == 4)
+            scatter_32(from, columns, n, to);
+        else
+            scatter_64(from, columns, n, to);
+    }
+    memmove(b->staged, b->staged + (size_t)n * columns, 2 * columns * sizeof *b->staged);
+    b->n_staged = 0;
+}
+
 /* ---- the size of a page ---------------------------------------------------------------------- */
 
 /* The parts of a page with the first n rows. */
@@ -129,10 +166,10 @@ static struct shape shape_of(const struct ll_multicolumn_builder *b, uint32_t n)
     struct shape s = {.rows = n};
     for (uint32_t i = b->l->n_key; i < b->l->n; i++)
         s.marked += b->first_absent[i] < n;
-    bool bytes = b->base.order.type >= LLADD_DTABLE_STRING;
     s.flags = (b->first_tombstone < n ? LL_PAGE_TOMBSTONES : 0u) |
               (s.marked ? LL_PAGE_ABSENT : 0u) | (b->first_odd < n ? LL_PAGE_KEYS : 0u);
-    s.front = ll_page__front(b->l, s.flags, n, s.marked, bytes ? b->key_end[n - 1] : 0);
+    s.front = ll_page__front(b->l, s.flags, n, s.marked,
+                             s.flags & LL_PAGE_KEYS ? b->key_end[n - 1] : 0);
     return s;
 }
 
@@ -218,28 +255,52 @@ static void put_columns(const struct ll_multicolumn_builder *b, const struct sha
     lladd_put16(p + 8, (uint16_t)exceptions);
 }
 
-/* The first key of the page; its bytes are in the page's memory or in `room`. */
-static struct lladd_dtable_key first_key(const struct ll_multicolumn_builder *b)
+/* Reads the fields of a key. */
+static void fields_of(const struct ll_multicolumn_builder *b, uint32_t row, uint64_t *number)
 {
-    enum lladd_dtable_type type = b->base.order.type;
-    struct lladd_dtable_key key = {.type = type};
+    for (uint32_t i = 0; i < b->l->n_key; i++)
+        number[i] = ll_number(b->values[i], b->l->column[i].width, row);
+}
+
+/* The first key of the page; its bytes are in the builder's memory or in `room`. */
+static struct lladd_dtable_key first_key(const struct ll_multicolumn_builder *b,
+                                         unsigned char *room)
+{
+    struct lladd_dtable_key key = {.type = b->base.order.type};
     uint64_t number[LL_FIELDS_MAX];
-    if (type >= LLADD_DTABLE_STRING) {
+    if (b->first_odd != UINT32_MAX) {
         key.bytes = lladd_span_of(b->key, b->key_end[0]);
         return key;
     }
-    for (uint32_t i = 0; i < b->l->n_key; i++)
-        number[i] = ll_number(b->values[i], b->l->column[i].width, 0);
-    key.number = ll_multicolumn__join_number(b->l, number);
+    fields_of(b, 0, number);
+    if (key.type < LLADD_DTABLE_STRING) {
+        key.number = ll_multicolumn__join_number(b->l, number);
+        return key;
+    }
+    ll_multicolumn__join_bytes(b->l, number, room);
+    key.bytes = lladd_span_of(room, b->l->key_size);
     return key;
+}
+
+/* Moves the bytes of the keys from row n on to the beginning. Whether a row after the first odd one
+ * is odd is known from the length of its key. */
+static void drop_keys(struct ll_multicolumn_builder *b, uint32_t n, uint32_t left)
+{
+    uint32_t keys = b->key_end[n - 1], from = 0, odd = 0;
+    memmove(b->key, b->key + keys, b->key_len - keys);
+    b->key_len -= keys;
+    for (uint32_t i = 0; i < left; i++)
+        b->key_end[i] = b->key_end[n + i] - keys;
+    for (; odd < left && b->l->fields && b->key_end[odd] - from == b->l->key_size; odd++)
+        from = b->key_end[odd];
+    b->first_odd = odd < left ? odd : UINT32_MAX;
 }
 
 /* Moves the rows from n on to the beginning. */
 static void drop(struct ll_multicolumn_builder *b, uint32_t n)
 {
     const struct ll_layout *l = b->l;
-    bool bytes = b->base.order.type >= LLADD_DTABLE_STRING;
-    uint32_t left = b->n - n, keys = bytes ? b->key_end[n - 1] : 0;
+    uint32_t left = b->n - n;
     for (uint32_t i = 0; i < l->n; i++) {
         size_t w = l->column[i].width;
         memmove(b->values[i], b->values[i] + n * w, left * w);
@@ -252,23 +313,8 @@ static void drop(struct ll_multicolumn_builder *b, uint32_t n)
     memmove(b->tombstone, b->tombstone + n, left);
     const unsigned char *next = memchr(b->tombstone, 1, left);
     b->first_tombstone = next ? (uint32_t)(next - b->tombstone) : UINT32_MAX;
-    if (bytes) {
-        memmove(b->key, b->key + keys, b->key_len - keys);
-        b->key_len -= keys;
-        for (uint32_t i = 0; i < left; i++)
-            b->key_end[i] = b->key_end[n + i] - keys;
-    }
-    /* Whether a row after the first odd one is odd is known from the length of its key. */
-    uint32_t odd = b->first_odd;
-    if (odd != UINT32_MAX && odd < n) {
-        uint32_t from = 0;
-        for (odd = 0; odd < left; from = b->key_end[odd++])
-            if (!l->fields || b->key_end[odd] - from != l->key_size)
-                break;
-        b->first_odd = odd < left ? odd : UINT32_MAX;
-    } else if (odd != UINT32_MAX) {
-        b->first_odd = odd - n;
-    }
+    if (b->first_odd != UINT32_MAX)
+        drop_keys(b, n, left);
     b->n = left;
     b->place += n;
     for (size_t i = 0; i < (size_t)l->n * l->n_codecs; i++)
@@ -279,7 +325,8 @@ static void drop(struct ll_multicolumn_builder *b, uint32_t n)
 static int write_page(struct ll_multicolumn_builder *b, uint32_t n, size_t size, bool last)
 {
     struct shape s = shape_of(b, n);
-    struct lladd_dtable_key key = first_key(b);
+    unsigned char room[LL_KEY_MAX];
+    struct lladd_dtable_key key = first_key(b, room);
     size_t len = last ? size : b->limit;
     memset(b->page, 0, len);
     put_front(b, &s);
@@ -339,6 +386,7 @@ static uint32_t next_of(const struct ll_multicolumn_builder *b, uint32_t n, size
 /* Writes the pages that are full; if `end`, all rows. */
 static int write_pages(struct ll_multicolumn_builder *b, bool end)
 {
+    scatter(b);
     while (b->n && (end || b->n >= b->next)) {
         uint32_t n = b->n;
         size_t size = plan(b, n, end);
@@ -365,33 +413,48 @@ static int write_pages(struct ll_multicolumn_builder *b, bool end)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static int add_key(struct ll_multicolumn_builder *b, const struct lladd_dtable_key *key, bool fits)
+static int add_bytes(struct ll_multicolumn_builder *b, const void *bytes, size_t len, uint32_t row)
 {
-    size_t len = key->bytes.len;
-    if (key->type < LLADD_DTABLE_STRING)
-        return 0;
     if (ll_operations__grow(b->base.db, &b->key, b->key_len + len, &b->key_cap, 1))
         return no_memory(b);
     if (len)
-        memcpy(b->key + b->key_len, key->bytes.data, len);
+        memcpy(b->key + b->key_len, bytes, len);
     b->key_len += len;
-    b->key_end[b->n] = (uint32_t)b->key_len;
-    if (!fits && b->first_odd == UINT32_MAX)
-        b->first_odd = b->n;
+    b->key_end[row] = (uint32_t)b->key_len;
     return 0;
 }
 
-static void scatter(struct ll_multicolumn_builder *b, bool tombstone)
+/* Keeps the bytes of a key if one of the keys is odd. The keys before the first odd one are
+ * assembled then. */
+static int add_key(struct ll_multicolumn_builder *b, struct lladd_span key, bool fits)
+{
+    unsigned char room[LL_KEY_MAX];
+    uint64_t number[LL_FIELDS_MAX];
+    if (fits && b->first_odd == UINT32_MAX)
+        return 0;
+    if (b->first_odd == UINT32_MAX) {
+        scatter(b);
+        b->key_len = 0;
+        for (uint32_t i = 0; i < b->n; i++) {
+            fields_of(b, i, number);
+            ll_multicolumn__join_bytes(b->l, number, room);
+            TRY(add_bytes(b, room, b->l->key_size, i));
+        }
+        b->first_odd = b->n;
+    }
+    return add_bytes(b, key.data, key.len, b->n);
+}
+
+/* Notes what the row is besides its numbers. */
+static void mark(struct ll_multicolumn_builder *b, bool tombstone)
 {
     const struct ll_layout *l = b->l;
     uint32_t n = b->n;
     b->tombstone[n] = tombstone;
     if (tombstone && b->first_tombstone == UINT32_MAX)
         b->first_tombstone = n;
-    for (uint32_t i = 0; i < l->n; i++)
-        ll_number_set(b->values[i], l->column[i].width, n, b->row.number[i]);
     for (uint32_t i = l->n_key; i < l->n && l->rows; i++) {
-        bool absent = !tombstone && b->row.absent[i - l->n_key];
+        bool absent = !tombstone && b->absent_now[i - l->n_key];
         b->absent[i][n] = absent;
         if (absent && b->first_absent[i] == UINT32_MAX)
             b->first_absent[i] = n;
@@ -404,14 +467,22 @@ int ll_multicolumn__add(struct lladd_dtable_builder *base, const struct lladd_dt
                         const struct lladd_dtable_value *value)
 {
     struct ll_multicolumn_builder *b = (struct ll_multicolumn_builder *)base;
+    const struct ll_layout *l = b->l;
     bool tombstone = value->state == LLADD_DTABLE_TOMBSTONE;
-    if (!tombstone && !ll_multicolumn__split(b->l, value->bytes, &b->row))
-        return LLADD_DTABLE_REJECT;
-    bool fits = ll_multicolumn__split_key(b->l, key, b->row.number);
     if (b->n == b->cap)
         TRY(more_room(b));
-    TRY(add_key(b, key, fits));
-    scatter(b, tombstone);
+    if (b->n_staged == STAGED)
+        scatter(b);
+    uint64_t *before = b->staged + (size_t)b->n_staged * l->n;
+    struct ll_row row = {before + l->n, b->absent_now};
+    if (tombstone || l->rows)
+        memcpy(row.number, before, l->n * sizeof *before);
+    if (!tombstone && !ll_multicolumn__split(l, value->bytes, &row))
+        return LLADD_DTABLE_REJECT;
+    bool fits = ll_multicolumn__split_key(l, key, row.number);
+    TRY(add_key(b, key->bytes, fits));
+    mark(b, tombstone);
+    b->n_staged++;
     b->n++;
     b->rows++;
     return b->n >= b->next ? write_pages(b, false) : 0;

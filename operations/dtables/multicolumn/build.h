@@ -24,11 +24,15 @@ struct ll_multicolumn_builder {
     /* The rows in memory. */
     uint32_t n, cap;
     unsigned char **values; /* for each column its numbers */
+    uint64_t *staged;       /* for each row the numbers of all columns: the row before; the last
+                             * n_staged rows, whose numbers are not yet in `values`; the row that is
+                             * being added */
+    uint32_t n_staged;
     unsigned char *tombstone; /* a byte for each row */
     unsigned char **absent;   /* for each column of the values, if they are packed rows, likewise */
-    unsigned char *key;     /* bytes of all keys, if keys are bytes */
+    unsigned char *key;     /* bytes of all keys, if a row is odd */
     size_t key_len, key_cap;
-    uint32_t *key_end;
+    uint32_t *key_end;      /* likewise */
     uint32_t first_tombstone, first_odd; /* the first row of its kind, or UINT32_MAX; odd: its key
                                           * is not in the fields */
     uint32_t *first_absent;              /* for each column */
@@ -36,7 +40,7 @@ struct ll_multicolumn_builder {
     struct ll_chosen *chosen; /* for each column */
     struct lladd_codec_plan *plans; /* for each column and codec */
     uint32_t good, next;      /* so many rows fit; plan again at so many */
-    struct ll_row row;        /* the row that is being added */
+    bool *absent_now;         /* of the row that is being added, for each column of the values */
     unsigned char *memory, *page;
 };
 int ll_multicolumn__begin(struct lladd_dtable_builder *);

@@ -291,7 +291,6 @@ bool ll_multicolumn__split(const struct ll_layout *l, struct lladd_span value, s
     for (uint32_t i = l->n_key; i < l->n; i++) {
         const struct ll_column *c = &l->column[i];
         struct lladd_span text;
-        r->absent[i - l->n_key] = false;
         if (!c->text)
             r->number[i] = ll_stored(p + c->at, c->width) ^ c->flip;
         else if (!padded_text(p + c->at, &text) || !pack_text(text, &r->number[i]))
@@ -310,12 +309,10 @@ uint32_t ll_multicolumn__put(const struct ll_column *c, uint64_t number, unsigne
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
+/* `n` is 1, 2, 4 or 8, as in all fields of bytes keys. */
 static uint64_t big_endian(const unsigned char *p, uint32_t n)
 {
-    uint64_t v = 0;
-    for (uint32_t i = 0; i < n; i++)
-        v = v << 8 | p[i];
-    return v;
+    return __builtin_bswap64(ll_stored(p, n)) >> (64 - 8 * n);
 }
 
 bool ll_multicolumn__split_key(const struct ll_layout *l, const struct lladd_dtable_key *key,

@@ -58,7 +58,7 @@ struct ll_row {
     bool *absent;     /* one for each column of the values */
 };
 /* Splits a value into its columns. Returns false if a column cannot store its part. Columns without
- * a value keep their numbers. */
+ * a value keep their numbers. Sets `absent` only if values are packed rows. */
 bool ll_multicolumn__split(const struct ll_layout *, struct lladd_span value, struct ll_row *);
 /* Splits a key into its fields. Returns false if its bytes are not those of the fields. */
 bool ll_multicolumn__split_key(const struct ll_layout *, const struct lladd_dtable_key *,
