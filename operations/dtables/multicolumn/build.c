@@ -424,14 +424,12 @@ static int add_bytes(struct ll_multicolumn_builder *b, const void *bytes, size_t
     return 0;
 }
 
-/* Keeps the bytes of a key if one of the keys is odd. The keys before the first odd one are
- * assembled then. */
-static int add_key(struct ll_multicolumn_builder *b, struct lladd_span key, bool fits)
+/* Keeps the bytes of a key, because it is odd, or comes after an odd one. The keys before the first
+ * odd one are assembled. */
+static int add_key(struct ll_multicolumn_builder *b, struct lladd_span key)
 {
     unsigned char room[LL_KEY_MAX];
     uint64_t number[LL_FIELDS_MAX];
-    if (fits && b->first_odd == UINT32_MAX)
-        return 0;
     if (b->first_odd == UINT32_MAX) {
         scatter(b);
         b->key_len = 0;
@@ -479,8 +477,8 @@ int ll_multicolumn__add(struct lladd_dtable_builder *base, const struct lladd_dt
         memcpy(row.number, before, l->n * sizeof *before);
     if (!tombstone && !ll_multicolumn__split(l, value->bytes, &row))
         return LLADD_DTABLE_REJECT;
-    bool fits = ll_multicolumn__split_key(l, key, row.number);
-    TRY(add_key(b, key->bytes, fits));
+    if (!ll_multicolumn__split_key(l, key, row.number) || b->first_odd != UINT32_MAX)
+        TRY(add_key(b, key->bytes));
     mark(b, tombstone);
     b->n_staged++;
     b->n++;

@@ -78,8 +78,10 @@ static inline void ll_number_set(void *values, uint32_t width, size_t i, uint64_
 /* Reads and writes one little-endian number. */
 static inline uint64_t ll_stored(const unsigned char *p, uint32_t width)
 {
-    return width == 1 ? *p : width == 2 ? lladd_get16(p) : width == 4 ? lladd_get32(p)
-                                                                      : lladd_get64(p);
+    return width == 4   ? lladd_get32(p)
+           : width == 8 ? lladd_get64(p)
+           : width == 2 ? lladd_get16(p)
+                        : *p;
 }
 static inline void ll_stored_set(unsigned char *p, uint32_t width, uint64_t v)
 {

@@ -146,6 +146,21 @@ static void sort(struct words *w, uint32_t n, uint64_t *sorted)
         w->place[w->bucket[bucket_of(w, sorted[i])] - 1] = (uint8_t)i;
 }
 
+/* Finds the indexes of n rows. */
+#define CODES(T, B) \
+    static void codes_##B(const struct words *w, const void *values, uint32_t from, uint32_t n, \
+                          unsigned char *codes) \
+    { \
+        const T *v = (const T *)values + from; \
+        for (uint32_t i = 0; i < n; i++) \
+            codes[i] = i && v[i] == v[i - 1] ? codes[i - 1] \
+                                             : w->place[w->bucket[bucket_of(w, v[i])] - 1]; \
+    }
+CODES(uint8_t, 8)
+CODES(uint16_t, 16)
+CODES(uint32_t, 32)
+CODES(uint64_t, 64)
+
 static void encode(const struct lladd_codec_input *in, const struct lladd_codec_plan *p,
                    unsigned char *segment, unsigned char *exceptions)
 {
@@ -160,11 +175,15 @@ static void encode(const struct lladd_codec_input *in, const struct lladd_codec_
     for (uint32_t i = 0; i < n; i++)
         ll_stored_set(segment + HEAD + (size_t)i * in->width, in->width, sorted[i]);
     for (uint32_t i = 0; i < ll_groups(in->rows); i++) {
-        uint32_t rows = ll_group_rows(in->rows, i);
-        for (uint32_t k = 0; k < rows; k++) {
-            uint64_t v = ll_number(in->values, in->width, (size_t)i * LL_GROUP + k);
-            codes[k] = w->place[w->bucket[bucket_of(w, v)] - 1];
-        }
+        uint32_t rows = ll_group_rows(in->rows, i), from = i * LL_GROUP;
+        if (in->width == 1)
+            codes_8(w, in->values, from, rows, codes);
+        else if (in->width == 2)
+            codes_16(w, in->values, from, rows, codes);
+        else if (in->width == 4)
+            codes_32(w, in->values, from, rows, codes);
+        else
+            codes_64(w, in->values, from, rows, codes);
         ll_bits_pack(codes, 1, 0, p->own, rows, packed);
         packed += ll_bits_size(1, p->own, rows);
     }

@@ -284,16 +284,17 @@ static bool split_row(const struct ll_layout *l, struct lladd_span value, struct
 bool ll_multicolumn__split(const struct ll_layout *l, struct lladd_span value, struct ll_row *r)
 {
     const unsigned char *p = value.data;
+    const struct ll_column *c = l->column + l->n_key, *end = l->column + l->n;
+    uint64_t *number = r->number + l->n_key;
     if (l->rows)
         return split_row(l, value, r);
     if (value.len != l->value_size)
         return false;
-    for (uint32_t i = l->n_key; i < l->n; i++) {
-        const struct ll_column *c = &l->column[i];
+    for (; c < end; c++, number++) {
         struct lladd_span text;
         if (!c->text)
-            r->number[i] = ll_stored(p + c->at, c->width) ^ c->flip;
-        else if (!padded_text(p + c->at, &text) || !pack_text(text, &r->number[i]))
+            *number = ll_stored(p + c->at, c->width) ^ c->flip;
+        else if (!padded_text(p + c->at, &text) || !pack_text(text, number))
             return false;
     }
     return true;
@@ -325,9 +326,9 @@ bool ll_multicolumn__split_key(const struct ll_layout *l, const struct lladd_dta
     }
     if (!l->fields || key->bytes.len != l->key_size)
         return false;
-    for (uint32_t i = 0; i < l->n_key; i++)
-        number[i] = big_endian((const unsigned char *)key->bytes.data + l->column[i].at,
-                               l->column[i].bytes);
+    const unsigned char *p = key->bytes.data;
+    for (const struct ll_column *f = l->column, *end = f + l->n_key; f < end; f++)
+        *number++ = big_endian(p + f->at, f->bytes);
     return true;
 }
 

@@ -42,6 +42,28 @@ static size_t plan(const struct lladd_codec_input *in, struct lladd_codec_plan *
     return p->segment < in->limit ? p->segment : LLADD_CODEC_CANNOT;
 }
 
+/* Returns the end of the run that begins at a row. */
+#define RUN(T, B) \
+    static uint32_t run_##B(const void *values, uint32_t from, uint32_t rows) \
+    { \
+        const T *v = values, first = v[from]; \
+        while (++from < rows && v[from] == first) \
+            continue; \
+        return from; \
+    }
+RUN(uint8_t, 8)
+RUN(uint16_t, 16)
+RUN(uint32_t, 32)
+RUN(uint64_t, 64)
+
+static uint32_t end_of_run(const struct lladd_codec_input *in, uint32_t from)
+{
+    return in->width == 1   ? run_8(in->values, from, in->rows)
+           : in->width == 2 ? run_16(in->values, from, in->rows)
+           : in->width == 4 ? run_32(in->values, from, in->rows)
+                            : run_64(in->values, from, in->rows);
+}
+
 static void encode(const struct lladd_codec_input *in, const struct lladd_codec_plan *p,
                    unsigned char *segment, unsigned char *exceptions)
 {
@@ -50,15 +72,10 @@ static void encode(const struct lladd_codec_input *in, const struct lladd_codec_
     (void)exceptions;
     memset(segment, 0, HEAD);
     lladd_put16(segment, (uint16_t)runs);
-    uint64_t v = ll_number(in->values, width, 0);
-    for (uint32_t i = 1; i <= in->rows; i++) {
-        uint64_t next = i < in->rows ? ll_number(in->values, width, i) : ~v;
-        if (next == v)
-            continue;
-        ll_stored_set(numbers + (size_t)run * width, width, v);
-        lladd_put16(ends + 2 * (size_t)run, (uint16_t)i);
-        run++;
-        v = next;
+    for (uint32_t i = 0, end; i < in->rows; i = end, run++) {
+        end = end_of_run(in, i);
+        ll_stored_set(numbers + (size_t)run * width, width, ll_number(in->values, width, i));
+        lladd_put16(ends + 2 * (size_t)run, (uint16_t)end);
     }
 }
 
