@@ -199,7 +199,7 @@ static int row(struct lladd_dtable_cursor *c, struct lladd_dtable_key *key,
         struct lladd_dtable_key own;
         if (!key)
             key = &own;
-        int rc = lladd_dtable_row(c->base, key, value, err);
+        int rc = row(c->base, key, value, err);
         bool decodes = value && value->state == LLADD_DTABLE_FOUND && c->t->kind->decode;
         return rc || !decodes ? rc : c->t->kind->decode(c->t, key, &c->pin, value, err);
     }
@@ -343,10 +343,15 @@ int lladd_dtable_last(struct lladd_dtable_cursor *c, struct lladd_error *err)
 
 static inline int move(struct lladd_dtable_cursor *c, bool forward, struct lladd_error *err)
 {
+    int rc = 0;
+    if (c->base && c->flags & LLADD_DTABLE_TOMBSTONES) { /* its rows are those of the base */
+        rc = forward ? lladd_dtable_next(c->base, err) : lladd_dtable_prev(c->base, err);
+        c->end = c->base->end;
+        return rc;
+    }
     TRY(here(c, err));
     if (c->lead.cursor && c->lead_forward != forward)
         c->lead.cursor = NULL;
-    int rc = 0;
     if (c->lead.cursor && follow(c, forward, &rc, err))
         return rc;
     if (c->end == (forward ? BEFORE : AFTER))

@@ -126,8 +126,9 @@ struct side {
                                   * once */
     uint64_t prefix[2]; /* prefixes of the key, and of the key's bytes from the ninth on; usually
                          * enough to compare */
-    struct lladd_dtable_value value; /* not fetched if the class assembles it from columns */
+    struct lladd_dtable_value value; /* not fetched if `later` */
     bool there; /* the cursor is at a row */
+    bool later; /* the class assembles the value from columns: ll_dtable__value_later */
     struct ranged *ranged; /* NULL: the table has no range tombstones, or is the oldest */
 };
 
@@ -182,7 +183,7 @@ static int moved(const struct table *t, struct side *s, int rc, struct lladd_err
     s->there = rc == 0;
     if (rc == LLADD_END)
         return 0;
-    struct lladd_dtable_value *value = ll_dtable__value_later(s->cursor) ? NULL : &s->value;
+    struct lladd_dtable_value *value = s->later ? NULL : &s->value;
     rc = rc ? rc : lladd_dtable_row(s->cursor, &s->key, value, err);
     if (!rc)
         take_prefix(t, s);
@@ -423,7 +424,7 @@ static int cursor_row(const struct lladd_dtable *base, void *cursor, struct llad
     struct cursor *c = cursor;
     int rc = catch_up((const struct table *)base, c, err);
     struct side *now = &c->sides[c->now];
-    if (!rc && value && ll_dtable__value_later(now->cursor))
+    if (!rc && value && now->later)
         rc = lladd_dtable_row(now->cursor, &now->key, &now->value, err);
     if (key)
         *key = now->key;
@@ -452,7 +453,7 @@ static int cursor_columns(const struct lladd_dtable *t, void *cursor,
     struct cursor *c = cursor;
     const struct side *now = &c->sides[c->now];
     (void)t;
-    if (want->n == 0 && !c->led && !ll_dtable__value_later(now->cursor)) {
+    if (want->n == 0 && !c->led && !now->later) {
         *state = now->value.state;
         return 0;
     }
@@ -485,9 +486,11 @@ static int cursor_open(const struct lladd_dtable *base, void *cursor, struct lla
         return ll_dtable__no_memory(err);
     memset(c->sides, 0, (t->n + 1) * sizeof *c->sides);
     int rc = 0;
-    for (size_t i = 0; i < t->n && !rc; i++)
-        rc = lladd_dtable_cursor_open(t->tables[i], LLADD_DTABLE_TOMBSTONES, &c->sides[i].cursor,
-                                      err);
+    for (size_t i = 0; i < t->n && !rc; i++) {
+        struct side *s = &c->sides[i];
+        rc = lladd_dtable_cursor_open(t->tables[i], LLADD_DTABLE_TOMBSTONES, &s->cursor, err);
+        s->later = !rc && ll_dtable__value_later(s->cursor);
+    }
     if (rc)
         cursor_close(base, cursor);
     return rc;

@@ -25,8 +25,8 @@ struct ll_multicolumn_builder {
     uint32_t n, cap;
     unsigned char **values; /* for each column its numbers */
     uint64_t *staged;       /* for each row the numbers of all columns: the row before; the last
-                             * n_staged rows, whose numbers are not yet in `values`; the row that is
-                             * being added */
+                             * n_staged rows, which are not yet in `values`; the row that is being
+                             * added */
     uint32_t n_staged;
     unsigned char *tombstone; /* a byte for each row */
     unsigned char **absent;   /* for each column of the values, if they are packed rows, likewise */
