@@ -58,39 +58,52 @@ static void put_field(const struct ll_column *f, const unsigned char *numbers, u
     }
 }
 
-/* The bytes of a key in fields. */
-static const unsigned char *key_of(const struct ll_source *s, uint32_t row)
+/* Have the keys of the row's group been assembled? Only bytes keys in fields are. */
+static inline bool has_keys(const struct ll_multicolumn_cursor *c)
 {
-    const struct ll_layout *l = s->r->pages.layout;
-    struct ll_groups *g = s->groups;
-    uint32_t group = row / LL_GROUP, first = group * LL_GROUP;
-    if (g->group[l->n] != group + 1) {
-        uint32_t n = ll_group_rows(ll_page_rows(&s->p), group);
-        for (uint32_t i = 0; i < l->n_key; i++) {
-            (void)ll_multicolumn__number(s, i, first); /* decodes the group */
-            put_field(&l->column[i], g->numbers[i], n, l->key_size, g->keys + l->column[i].at);
-        }
-        g->group[l->n] = group + 1;
-    }
-    return g->keys + (size_t)(row - first) * l->key_size;
+    return c->at.groups &&
+           c->groups.group[c->at.r->pages.layout->n] == c->row / LL_GROUP + 1;
 }
 
-static const unsigned char *value_of(const struct ll_source *s, uint32_t row)
+/* Likewise the values? Packed rows never are. */
+static inline bool has_values(const struct ll_multicolumn_cursor *c)
 {
-    const struct ll_layout *l = s->r->pages.layout;
-    struct ll_groups *g = s->groups;
-    uint32_t group = row / LL_GROUP, first = group * LL_GROUP;
-    if (g->group[l->n + 1] != group + 1) {
-        ll_multicolumn__values(s->r, &s->p, first, ll_group_rows(ll_page_rows(&s->p), group),
-                               g->values);
-        g->group[l->n + 1] = group + 1;
+    return c->at.groups &&
+           c->groups.group[c->at.r->pages.layout->n + 1] == c->row / LL_GROUP + 1;
+}
+
+static void assemble_keys(struct ll_multicolumn_cursor *c)
+{
+    const struct ll_layout *l = c->at.r->pages.layout;
+    struct ll_groups *g = &c->groups;
+    uint32_t group = c->row / LL_GROUP, n = ll_group_rows(c->rows, group);
+    for (uint32_t i = 0; i < l->n_key; i++) {
+        (void)ll_multicolumn__number(&c->at, i, group * LL_GROUP); /* decodes the group */
+        put_field(&l->column[i], g->numbers[i], n, l->key_size, g->keys + l->column[i].at);
     }
-    return g->values + (size_t)(row - first) * l->value_size;
+    g->group[l->n] = group + 1;
+}
+
+static void assemble_values(struct ll_multicolumn_cursor *c)
+{
+    struct ll_groups *g = &c->groups;
+    uint32_t group = c->row / LL_GROUP;
+    ll_multicolumn__values(c->at.r, &c->at.p, group * LL_GROUP, ll_group_rows(c->rows, group),
+                           g->values);
+    g->group[c->at.r->pages.layout->n + 1] = group + 1;
 }
 
 /* ---- moving ---------------------------------------------------------------------------------- */
 
-static void read_key(const struct lladd_dtable *base, struct ll_multicolumn_cursor *c)
+static void assembled_key(struct ll_multicolumn_cursor *c)
+{
+    size_t size = c->at.r->pages.layout->key_size;
+    c->key.bytes = lladd_span_of(c->groups.keys + c->row % LL_GROUP * size, size);
+}
+
+/* Not inlined, so that a step within a group saves no registers. */
+static __attribute__((noinline)) void other_key(const struct lladd_dtable *base,
+                                                struct ll_multicolumn_cursor *c)
 {
     const struct ll_pages *pages = &c->at.r->pages;
     const struct ll_layout *l = pages->layout;
@@ -102,12 +115,21 @@ static void read_key(const struct lladd_dtable *base, struct ll_multicolumn_curs
     }
     c->key = (struct lladd_dtable_key){.type = type};
     if (type >= LLADD_DTABLE_STRING) {
-        c->key.bytes = lladd_span_of(key_of(&c->at, c->row), l->key_size);
+        assemble_keys(c);
+        assembled_key(c);
         return;
     }
     for (uint32_t i = 0; i < l->n_key; i++)
         number[i] = ll_multicolumn__number(&c->at, i, c->row);
     c->key.number = ll_multicolumn__join_number(l, number);
+}
+
+static inline void read_key(const struct lladd_dtable *base, struct ll_multicolumn_cursor *c)
+{
+    if (has_keys(c))
+        assembled_key(c);
+    else
+        other_key(base, c);
 }
 
 /* The cursor has come to another page. */
@@ -172,6 +194,24 @@ void ll_multicolumn__cursor_close(const struct lladd_dtable *base, void *cursor)
 
 /* ---- the row --------------------------------------------------------------------------------- */
 
+static void assembled_value(const struct ll_multicolumn_cursor *c, struct lladd_dtable_value *value)
+{
+    size_t size = c->at.r->pages.layout->value_size;
+    *value = lladd_dtable_value_of(c->groups.values + c->row % LL_GROUP * size, size);
+}
+
+/* Likewise not inlined. */
+static __attribute__((noinline)) int other_value(struct ll_multicolumn_cursor *c,
+                                                 struct lladd_dtable_value *value,
+                                                 struct lladd_error *err)
+{
+    if (!c->at.groups || c->at.r->pages.layout->rows)
+        return ll_multicolumn__value(&c->at, c->row, &c->pin, value, err);
+    assemble_values(c);
+    assembled_value(c, value);
+    return 0;
+}
+
 int ll_multicolumn__cursor_row(const struct lladd_dtable *base, void *cursor,
                                struct lladd_dtable_key *key, struct lladd_dtable_value *value,
                                struct lladd_error *err)
@@ -186,12 +226,10 @@ int ll_multicolumn__cursor_row(const struct lladd_dtable *base, void *cursor,
         *value = lladd_dtable_tombstone();
         return 0;
     }
-    const struct ll_layout *l = c->at.r->pages.layout;
-    if (c->at.groups && !l->rows) {
-        *value = lladd_dtable_value_of(value_of(&c->at, c->row), l->value_size);
-        return 0;
-    }
-    return ll_multicolumn__value(&c->at, c->row, &c->pin, value, err);
+    if (!has_values(c))
+        return other_value(c, value, err);
+    assembled_value(c, value);
+    return 0;
 }
 
 int ll_multicolumn__cursor_columns(const struct lladd_dtable *base, void *cursor,
