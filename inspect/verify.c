@@ -156,6 +156,7 @@ static int verify_control_rest(struct ll_verify *c, const unsigned char *bytes, 
 static int verify_control(struct ll_verify *c)
 {
     struct lladd_inspect *v = c->v;
+    struct lladd_error why = LLADD_ERROR_INIT;
     struct lladd_file *file;
     char text[400];
     int rc = 0;
@@ -172,8 +173,13 @@ static int verify_control(struct ll_verify *c)
     unsigned char *bytes = ll_alloc(&v->core.env, LL_CONTROL_FILE_BYTES);
     int64_t n = bytes ? ll_io_pread(v->core.dev, file, bytes, LL_CONTROL_FILE_BYTES, 0) : 0;
     (void)ll_io_close(v->core.dev, file); /* the file was only read */
-    rc = bytes ? verify_control_rest(c, bytes, n > 0 ? (uint64_t)n : 0)
-               : ll_fail(c->err, LLADD_NO_MEMORY, "out of memory for the control file");
+    if (n >= 0)
+        rc = bytes ? verify_control_rest(c, bytes, (uint64_t)n)
+                   : ll_fail(c->err, LLADD_NO_MEMORY, "out of memory for the control file");
+    else if (!v->info.control_bad[0] && !v->info.control_bad[1])
+        rc = ll_verify_tell_file(c, LLADD_FINDING_REPAIR,
+                                 ll_fail_io(&why, (int)n, false, "read", "control"), "control",
+                                 2 * LL_CONTROL_COPY, why.message);
     ll_free(&v->core.env, bytes);
     return rc;
 }

@@ -71,8 +71,8 @@ struct lladd_inspect_info {
     int64_t created_us;   /**< wall clock, microseconds since 1970 */
     bool clean;           /**< closed cleanly: nothing to recover */
     bool atomic_pages;    /**< LLADD_OPT_ATOMIC_PAGES */
-    bool control_bad[2];  /**< for each copy of the control block: the copy is damaged, and the
-                               other one was used */
+    bool control_bad[2];  /**< for each copy of the control block: the copy is damaged or cannot be
+                               read, and the other one was used */
     int in_use;           /**< 1: a process has the database open; 0: no process has; -1: the device
                                cannot tell */
     int64_t holder;       /**< process id of that process, 0 if not known */

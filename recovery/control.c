@@ -105,22 +105,23 @@ int ll_control_read(struct lladd_device *dev, struct lladd_file *file, struct ll
         if (io == -ENODATA)
             rc[i] =
                 ll_fail(&why[i], LLADD_CORRUPT_CONTROL, "\"control\": copy %d is cut off", i + 1);
-        else if (io)
-            return ll_fail_io(err, io, false, "read", "control");
         else
-            rc[i] = ll_control_decode(bytes, &copy[i], &why[i]);
+            rc[i] = io ? ll_fail_io(&why[i], io, false, "read", "control")
+                       : ll_control_decode(bytes, &copy[i], &why[i]);
     }
-    /* A newer format in either copy is reported. Otherwise one valid copy is enough. Two bad copies
-     * give LLADD_NOT_A_DATABASE only if both are complete and lack the magic number. */
+    /* A newer format in either copy is reported, and so is an error that is no damage. Otherwise
+     * one valid copy is enough. Two bad copies give LLADD_NOT_A_DATABASE only if both are complete
+     * and lack the magic number. If one of them cannot be read, the error is LLADD_READ_FAILED. */
     for (int i = 0; i < 2; i++) {
-        if (rc[i] == LLADD_NEWER_FORMAT) {
+        if (rc[i] && rc[i] != LLADD_CORRUPT_CONTROL && rc[i] != LLADD_NOT_A_DATABASE &&
+            rc[i] != LLADD_READ_FAILED) {
             if (err)
                 *err = why[i];
             return rc[i];
         }
     }
     if (rc[0] && rc[1]) {
-        int i = rc[0] == LLADD_NOT_A_DATABASE ? 1 : 0;
+        int i = rc[0] == LLADD_NOT_A_DATABASE || rc[1] == LLADD_READ_FAILED;
         if (err)
             *err = why[i];
         return rc[i];
@@ -197,11 +198,12 @@ int ll_witness_read(struct lladd_device *dev, struct lladd_file *file, uint32_t 
     int rc = ll_io_read_full(dev, file, in, sizeof in, WITNESS_AT);
     if (rc == -ENODATA)
         return 0;
-    out->room = rc == 0;
-    if (rc)
+    out->room = true;
+    if (rc && ll_io_code(rc, false) != LLADD_READ_FAILED)
         return ll_fail_io(err, rc, false, "read", "control");
-    (void)ll_witness_decode(in, salt, out); /* a damaged witness covers nothing */
-    return 0;
+    if (!rc)
+        (void)ll_witness_decode(in, salt, out);
+    return 0; /* a witness that is damaged or cannot be read covers nothing */
 }
 
 /* Writes without a sync. 0 or a negative errno. */

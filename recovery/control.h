@@ -40,8 +40,8 @@ struct ll_control {
 /* Writes both copies and syncs each copy. In a new file one sync covers both copies. */
 int ll_control_write(const struct ll_env *, struct lladd_device *, struct lladd_file *,
                      struct ll_control *, struct lladd_error *);
-/* Reads the newer valid copy. Fails with LLADD_NOT_A_DATABASE, LLADD_NEWER_FORMAT,
- * LLADD_CORRUPT_CONTROL or an I/O error. */
+/* Reads the newer valid copy. One copy may be damaged or unreadable. Fails with
+ * LLADD_NOT_A_DATABASE, LLADD_NEWER_FORMAT, LLADD_CORRUPT_CONTROL or an I/O error. */
 int ll_control_read(struct lladd_device *, struct lladd_file *, struct ll_control *,
                     struct lladd_error *);
 /* Fails with LLADD_NEWER_FORMAT if the file has a feature without which this version must not
@@ -64,6 +64,7 @@ struct ll_witness {
 /* False: the witness is damaged, or was never written. */
 bool ll_witness_decode(const unsigned char in[LL_WITNESS_BYTES], uint32_t salt,
                        struct ll_witness *);
+/* A witness that is damaged or cannot be read is all 0, apart from `room`. */
 int ll_witness_read(struct lladd_device *, struct lladd_file *, uint32_t salt, struct ll_witness *,
                     struct lladd_error *);
 /* Fails with LLADD_LOG_LOST if the witness says that the log was durable beyond `end`. */

@@ -592,6 +592,70 @@ START_TEST(a_damaged_copy_of_the_control_block_is_written_first)
 }
 END_TEST
 
+enum { CONTROL_COPY = 4096, CONTROL_PARTS = 3 };
+
+static struct cell cell_in_a_killed_database(void)
+{
+    fixture_init(&r, 0);
+    fixture_open(&r);
+    struct cell cell = cell_of(fixture_page(&r), 1);
+    fixture_set(&r, cell, 5);
+    fixture_crash(&r, &fault_kill);
+    return cell;
+}
+
+/* The bad sector holds one of the two copies, or the witness. */
+START_TEST(a_bad_sector_of_control_is_replaced)
+{
+    unsigned char bytes[(CONTROL_PARTS - 1) * CONTROL_COPY + 64];
+    struct lladd_file *file;
+    struct verdict v = {0};
+    struct cell cell = cell_in_a_killed_database();
+    fault_device_bad_sector(r.fd, "control", (uint64_t)_i * CONTROL_COPY + 32);
+    verify("control", &v);
+    ck_assert(v.named);
+    fixture_open(&r);
+    fixture_expect(&r, cell, 5);
+    fixture_set(&r, cell, 6);
+    fixture_close(&r);
+    ck_assert_int_eq(r.options.device->ops->open(r.options.device, "control", 0, &file), 0);
+    ck_assert_int_eq(r.options.device->ops->pread(r.options.device, file, bytes, sizeof bytes, 0),
+                     (int64_t)sizeof bytes);
+    ck_assert_int_eq(r.options.device->ops->close(r.options.device, file), 0);
+    fixture_open(&r);
+    fixture_expect(&r, cell, 6);
+    fixture_free(&r);
+}
+END_TEST
+
+/* One copy cannot be read. The other copy cannot be read either, is damaged, or is no copy. Only a
+ * second read can tell what the unreadable copy holds, so the error does not say that both are
+ * damaged. */
+START_TEST(both_copies_of_control_are_bad_and_one_cannot_be_read)
+{
+    unsigned char noise[256];
+    memset(noise, 0xee, sizeof noise);
+    struct cell cell = cell_in_a_killed_database();
+    size_t len, unread = (size_t)(_i % 2) * CONTROL_COPY, other = CONTROL_COPY - unread;
+    unsigned char *before = fixture_file(&r, "control", &len);
+    if (_i / 2 == 0)
+        fault_device_bad_sector(r.fd, "control", other);
+    else if (_i / 2 == 1)
+        fixture_file_write(&r, "control", noise, 8, other + 32);
+    else
+        fixture_file_write(&r, "control", noise, sizeof noise, other);
+    fault_device_bad_sector(r.fd, "control", unread);
+    ck_assert_int_eq(fixture_try_open(&r), LLADD_READ_FAILED);
+    ck_assert_ptr_nonnull(strstr(r.err.message, "control"));
+    fault_device_bad_sector(r.fd, NULL, 0);
+    fixture_file_write(&r, "control", before, len, 0);
+    fixture_open(&r);
+    fixture_expect(&r, cell, 5);
+    fixture_free(&r);
+    free(before);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("damage");
@@ -604,6 +668,8 @@ int main(void)
     tcase_add_test(tc, a_page_that_cannot_be_rebuilt_is_an_error_and_the_others_work);
     tcase_add_test(tc, torn_pages_are_rebuilt_in_recovery);
     tcase_add_loop_test(tc, a_damaged_copy_of_the_control_block_is_written_first, 0, 2);
+    tcase_add_loop_test(tc, a_bad_sector_of_control_is_replaced, 0, CONTROL_PARTS);
+    tcase_add_loop_test(tc, both_copies_of_control_are_bad_and_one_cannot_be_read, 0, 6);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
