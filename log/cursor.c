@@ -331,31 +331,43 @@ static int read_header(struct ll_log *log, uint64_t lsn, struct ll_log__block *b
 
 /* Finds the first record that begins in the block that holds lsn. If no record begins in that
  * block, or its first record is unknown, tries earlier blocks. LLADD_OUT_OF_RANGE: the oldest
- * block, or a gap, was reached and no beginning of a record is known. LLADD_CORRUPT_LOG: the same,
- * and a header was damaged. */
+ * block, or a gap, was reached and no beginning of a record is known. LLADD_CORRUPT_LOG or
+ * LLADD_READ_FAILED: the same, and a header was damaged or could not be read. */
 static int boundary_near(struct ll_log_cursor *c, uint64_t lsn, uint64_t *boundary,
                          struct lladd_error *err)
 {
+    struct lladd_error unread = LLADD_ERROR_INIT;
     bool whole = true;
     for (;;) {
+        struct lladd_error why = LLADD_ERROR_INIT;
         struct ll_log__block b;
         uint64_t begin = 0, before = 0;
-        int rc = read_header(c->log, lsn, &b, &begin, &before, err);
-        if (rc == LLADD_READ_FAILED && c->reader.failed && begin)
+        int rc = read_header(c->log, lsn, &b, &begin, &before, &why);
+        if (rc == LLADD_READ_FAILED && begin) {
+            unread = why;
             rc = LLADD_END;
-        if (rc && rc != LLADD_END)
+        }
+        if (rc && rc != LLADD_END) {
+            if (err)
+                *err = why;
             return rc;
+        }
         if (!rc && b.first_record != LL_LOG_BLOCK_NONE && b.first_record != LL_LOG_BLOCK_UNKNOWN) {
             *boundary = begin + b.first_record;
             return 0;
         }
         whole = whole && !rc;
         if (before >= begin || before >= lsn) /* the oldest block, or a gap left by a cut */
-            return ll_fail_lsn(
-                err, whole ? LLADD_OUT_OF_RANGE : LLADD_CORRUPT_LOG, lladd_lsn_of(lsn),
-                "no record is known to begin at or before LSN %llu", (unsigned long long)lsn);
+            break;
         lsn = before;
     }
+    if (unread.code && err)
+        *err = unread;
+    return unread.code
+               ? unread.code
+               : ll_fail_lsn(
+                     err, whole ? LLADD_OUT_OF_RANGE : LLADD_CORRUPT_LOG, lladd_lsn_of(lsn),
+                     "no record is known to begin at or before LSN %llu", (unsigned long long)lsn);
 }
 
 /* Reads the first good record at or after lsn, wherever it is. */
@@ -402,9 +414,7 @@ int ll_log_cursor_seek(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record 
         if (rc == LLADD_END || (rc && c->at >= goal))
             return rc;
     }
-    if (rc == LLADD_NO_MEMORY || rc == LLADD_READ_FAILED)
-        return rc;
-    return resynchronise(c, goal, rec, err);
+    return rc == LLADD_NO_MEMORY ? rc : resynchronise(c, goal, rec, err);
 }
 
 int ll_log_cursor_walk(struct ll_log_cursor *c, lladd_lsn from, struct ll_record *rec,
@@ -477,7 +487,7 @@ int ll_log_cursor_follow(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_recor
         rc = ll_log_cursor_next(c, rec, err);
     while (!rc && rec->lsn.v < goal)
         rc = ll_log_cursor_next(c, rec, err);
-    if (rc == 0 || rc == LLADD_END || rc == LLADD_NO_MEMORY || rc == LLADD_READ_FAILED)
+    if (rc == 0 || rc == LLADD_END || rc == LLADD_NO_MEMORY)
         return rc;
     /* Damage before the goal hides no record if a good record begins at the goal. */
     if (first || c->at >= goal || record_at(c, goal, rec, &ignored) != 0)

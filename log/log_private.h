@@ -417,6 +417,8 @@ struct ll_log__window {
     uint64_t stop;  /* LSN where the log ends in the segment */
     size_t have;    /* bytes read */
     size_t checked; /* bytes before the first block with an invalid header; at most `have` */
+    uint32_t bad;   /* bit i: sector i of `bytes` could not be read, and is zeros */
+    int why_bad;    /* the errno of such a read */
     uint64_t used;  /* clock value at the last use; the least recently used window is replaced */
 };
 
@@ -425,7 +427,8 @@ struct ll_log__window {
 struct ll_log__reader {
     struct ll_log *log;
     bool lenient; /* for the search after damage: block headers are not checked */
-    /* NULL, or gets the first LLADD_READ_FAILED; then sectors that cannot be read count as zeros */
+    /* NULL, or gets the first LLADD_READ_FAILED; then sectors that cannot be read count as zeros.
+     * NULL: to need a byte of such a sector, or a block header in it, is LLADD_READ_FAILED. */
     struct lladd_error *failed;
     struct ll_log__window windows[LL_LOG__WINDOWS];
     unsigned char *scratch; /* for a record that is not contiguous in a window */

@@ -11,13 +11,17 @@
  * has the segment's incarnation: a reused file holds old blocks (LOG-2). A window holds no bytes
  * beyond the LSN where a cut ended the segment. In a log that is in use it holds none beyond
  * `written`, because a record may be written there later.
+ *
+ * A window may hold more than is needed: the beginning of the block, and bytes that are read in
+ * advance. So if a read fails, the window is read sector by sector, and an error is returned only
+ * if a needed byte, or the header of its block, is in a sector that cannot be read.
  */
 #include "log/log_private.h"
 
 #include <errno.h>
 
 /* One block of the largest size. */
-enum { WINDOW = LL_LOG_BLOCK_MAX };
+enum { WINDOW = LL_LOG_BLOCK_MAX, SECTOR = 4096 };
 
 void ll_log__reader_init(struct ll_log__reader *r, struct ll_log *log)
 {
@@ -131,6 +135,7 @@ static int place_window(struct ll_log__reader *r, uint64_t lsn, struct ll_log__w
     w->stop = ll_log__seg_stop(r->log, seg);
     w->have = 0;
     w->checked = 0;
+    w->bad = 0;
     *out = w;
     return 0;
 }
@@ -166,27 +171,28 @@ static void check_blocks(struct ll_log__reader *r, struct ll_log__window *w)
     }
 }
 
-/* Reads the window's bytes from w->have up to `to`. If r->failed is not NULL, zeros take the place
- * of sectors that cannot be read. */
+/* Reads the window's bytes from w->have up to `to`. Zeros take the place of sectors that cannot be
+ * read. */
 static int64_t read_bytes(struct ll_log__reader *r, struct ll_log__window *w, uint64_t to)
 {
-    enum { SECTOR = 4096 };
     struct lladd_device *dev = r->log->dev;
     struct lladd_file *file = w->seg->file;
     uint64_t begin = w->block * w->seg->block_size, at = w->have;
     int64_t n = ll_io_pread(dev, file, w->bytes + at, (size_t)(to - at), begin + at);
-    if (n >= 0 || !r->failed || ll_io_code((int)n, false) != LLADD_READ_FAILED)
+    if (n >= 0 || ll_io_code((int)n, false) != LLADD_READ_FAILED)
         return n;
-    if (r->failed->code == 0)
+    w->why_bad = (int)n;
+    if (r->failed && r->failed->code == 0)
         (void)ll_log__fail_io(r->failed, (int)n, false, "read", w->seg);
     for (uint64_t len; at < to; at += len) {
         len = SECTOR - at % SECTOR < to - at ? SECTOR - at % SECTOR : to - at;
         n = ll_io_pread(dev, file, w->bytes + at, (size_t)len, begin + at);
         if (n < 0 && ll_io_code((int)n, false) != LLADD_READ_FAILED)
             return n;
-        if (n < 0)
+        if (n < 0) {
             memset(w->bytes + at, 0, (size_t)len);
-        else if ((uint64_t)n < len)
+            w->bad |= 1u << at / SECTOR;
+        } else if ((uint64_t)n < len)
             return (int64_t)(at - w->have) + n;
     }
     return (int64_t)(to - w->have);
@@ -212,6 +218,25 @@ static int fill(struct ll_log__reader *r, struct ll_log__window *w, uint64_t wan
     w->have += (size_t)n;
     check_blocks(r, w);
     return 0;
+}
+
+/* The offset of the first byte in [from, to) that could not be read, or `to`. */
+static uint64_t first_bad(const struct ll_log__window *w, uint64_t from, uint64_t to)
+{
+    for (uint64_t at = from; at < to; at += SECTOR - at % SECTOR)
+        if (w->bad >> at / SECTOR & 1)
+            return at;
+    return to;
+}
+
+/* Forgets the window, so that the next read tries again. */
+static int fail_bad(struct ll_log__reader *r, struct ll_log__window *w, struct lladd_error *err)
+{
+    int rc = ll_log__fail_io(err, w->why_bad, false, "read", w->seg);
+    ll_log__seg_release(r->log, w->seg);
+    w->seg = NULL;
+    r->available = 0;
+    return rc;
 }
 
 /* The block that holds `lsn` has no header of this segment and place. LLADD_END: the header is
@@ -255,9 +280,16 @@ int ll_log__reader_bytes(struct ll_log__reader *r, uint64_t lsn, size_t need,
         if (rc)
             return rc;
     }
+    uint64_t stop = end < w->checked ? end : w->checked;
+    if (LL_UNLIKELY(w->bad != 0) && !r->failed && off < w->have) {
+        uint64_t header = r->lenient ? off : off - off % w->seg->block_size;
+        if (first_bad(w, header, header + 1) == header || first_bad(w, off, off + 1) == off)
+            return fail_bad(r, w, err);
+        stop = off < stop ? first_bad(w, off, stop) : stop;
+    }
     if (off < w->checked) {
         *bytes = w->bytes + off;
-        *len = (size_t)((end < w->checked ? end : w->checked) - off);
+        *len = (size_t)(stop - off);
         *seg = w->seg;
         return 0;
     }

@@ -12,7 +12,8 @@
  *
  * For the third proof, the rest of the log is searched at every multiple of eight bytes, even where
  * block headers are damaged. The search accepts a seal if the seal holds the LSN of its place and
- * its salted checksum is right. The search skips the payload of good records, because a payload
+ * its salted checksum is right. A sector that cannot be read counts as zeros, because most of what
+ * is searched was never written. The search skips the payload of good records, because a payload
  * that looks like a seal proves nothing.
  *
  * Without proof the log ends at B: damage in the last group cannot be told from a group torn by a
@@ -113,8 +114,10 @@ static int find_proof(struct ll_log *log, uint64_t lsn, uint64_t *proof, uint64_
 {
     struct ll_log__reader r;
     struct ll_record rec;
+    struct lladd_error ignored = LLADD_ERROR_INIT;
     ll_log__reader_init(&r, log);
     r.lenient = true;
+    r.failed = &ignored;
     uint64_t from = lsn + LL_RECORD_ALIGN;
     int rc;
     *proof = 0;

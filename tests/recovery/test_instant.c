@@ -414,7 +414,7 @@ END_TEST
 
 /* ---- failures ---- */
 
-/* If a read of the log fails while a thread fetches a page, the thread gets the error. The page's
+/* If reads of the log fail while a thread fetches a page, the thread gets the error. The page's
  * redo stays pending, and the next fetch succeeds. */
 START_TEST(a_read_fails_while_a_page_is_redone)
 {
@@ -425,7 +425,7 @@ START_TEST(a_read_fails_while_a_page_is_redone)
         fixture_open(&r);
         uint64_t left = pages_pending(), value = 0;
         fault_device_only(r.fd, "log/");
-        fault_device_fail(r.fd, n, FAULT_PREAD, 5, false);
+        fault_device_fail(r.fd, n, FAULT_PREAD, 5, true);
         int rc = cell_read(r.db, cell_of(pages[12], 0), &value, &r.err);
         uint64_t fired = fault_device_fired(r.fd);
         fault_device_fail(r.fd, 0, 0, 0, false);
