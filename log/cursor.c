@@ -432,6 +432,7 @@ int ll_log_cursor_walk(struct ll_log_cursor *c, lladd_lsn from, struct ll_record
     from.v = from.v ? from.v : c->at;
     while (rc == LLADD_CORRUPT_LOG || rc == LLADD_MISSING_FILE) {
         from.v = (why.lsn.v > from.v ? why.lsn.v : from.v) + 1;
+        from.v = c->reader.skip > from.v ? c->reader.skip : from.v;
         rc = ll_log_cursor_seek(c, from, rec, &why);
     }
     if (rc && rc != LLADD_END)

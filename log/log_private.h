@@ -437,6 +437,9 @@ struct ll_log__reader {
     /* After LLADD_OUT_OF_RANGE: */
     uint64_t exists; /* the next LSN that exists, or 0 */
     uint64_t jump;   /* `exists` if the LSNs before it are in a gap; 0 if they were truncated */
+    /* After a failed ll_log__reader_record: the first LSN after a block with an invalid header that
+     * holds the record's first byte, or 0. */
+    uint64_t skip;
     /* The end of the last record, and the bytes that follow it in its block. */
     uint64_t next;
     const unsigned char *bytes;

@@ -293,8 +293,10 @@ int ll_log__reader_bytes(struct ll_log__reader *r, uint64_t lsn, size_t need,
         *seg = w->seg;
         return 0;
     }
-    if (off < w->have)
+    if (off < w->have) {
+        r->skip = lsn - (lsn - w->seg->first) % w->seg->room + w->seg->room;
         return fail_block(w, off, lsn, err);
+    }
     return ll_fail_lsn(err, LLADD_END, lladd_lsn_of(lsn), "nothing was written at LSN %llu",
                        (unsigned long long)lsn);
 }
@@ -348,6 +350,7 @@ static int spread_record(struct ll_log__reader *r, uint64_t lsn, uint32_t salt,
     rc = ll_log__reader_scratch(r, size, err);
     if (!rc)
         rc = collect(r, lsn, r->scratch, size, err);
+    r->skip = 0; /* the length may be damaged */
     r->available = 0;
     return rc ? fail_short(err, lsn, rc)
               : ll_record_decode(r->scratch, size, lladd_lsn_of(lsn), salt, rec, err);
@@ -358,6 +361,7 @@ int ll_log__reader_record(struct ll_log__reader *r, uint64_t lsn, struct ll_reco
 {
     r->exists = 0;
     r->jump = 0;
+    r->skip = 0;
     if (LL_LIKELY(ll_log__reader_has(r, lsn))) {
         int rc = ll_record_decode(r->bytes, r->available, lladd_lsn_of(lsn), r->salt, rec, err);
         if (LL_UNLIKELY(rc))

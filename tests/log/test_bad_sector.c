@@ -148,6 +148,43 @@ START_TEST(a_record_needs_only_its_own_sectors)
 }
 END_TEST
 
+/* The header of a block is damaged, or its sector cannot be read. So the block's records are out of
+ * reach, and a walk goes on in the next block. */
+START_TEST(a_walk_goes_over_a_block_at_once)
+{
+    struct ll_log_cursor *c;
+    struct ll_record rec;
+    char name[LL_LOG_NAME_SIZE];
+    make_log(3 * BLOCK);
+    stop_and_reopen(&f);
+    ck_assert_int_eq(ll_log_cursor_open(f.log, &c), 0);
+    if (_i == 0)
+        only_bad_sector(BLOCK);
+    name_of(LL_LOG_FIRST_LSN, name);
+    if (_i == 1)
+        flip_byte(&f, name, BLOCK + 8, 1);
+    fault_device_reset_calls(f.fd);
+    unsigned gaps = 0;
+    size_t seen = 0;
+    int rc = 0;
+    for (lladd_lsn from = {LL_LOG_FIRST_LSN}; rc == 0; from.v = 0) {
+        rc = ll_log_cursor_walk(c, from, &rec, &f.err);
+        gaps += f.err.code != 0;
+        if (rc || rec.kind == LL_REC_SEAL)
+            continue;
+        for (; f.list[seen].rec.lsn.v < rec.lsn.v; seen++)
+            ck_assert(needs(f.list[seen].rec.lsn.v, f.list[seen].rec.lsn.v + f.list[seen].rec.size,
+                            BLOCK));
+        check_record(&f, &rec, seen++);
+    }
+    ck_assert_int_eq(rc, LLADD_END);
+    ck_assert_uint_eq(gaps, 1);
+    ck_assert_uint_eq(seen, f.count);
+    ck_assert_uint_lt(fault_device_calls(f.fd, FAULT_PREAD), 16 * BLOCK / SECTOR);
+    ll_log_cursor_close(c);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("bad sector");
@@ -156,6 +193,7 @@ int main(void)
     tcase_add_test(t, recovery_needs_only_what_it_scans);
     tcase_add_test(t, a_torn_end_before_a_bad_sector);
     tcase_add_test(t, a_record_needs_only_its_own_sectors);
+    tcase_add_loop_test(t, a_walk_goes_over_a_block_at_once, 0, 2);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
     srunner_run_all(sr, CK_NORMAL);
