@@ -228,7 +228,8 @@ static int look_for_record(struct ll_log *log, uint64_t lsn, bool *is, struct ll
 }
 
 /* Fails if a record begins where the cleanly stopped log should end: the control file is older than
- * the log. (An old record of a reused file has another salt.) May release the mutex meanwhile. */
+ * the log. (An old record of a reused file has another salt.) If the first bytes cannot be read,
+ * nothing says that there is a record. May release the mutex meanwhile. */
 static int check_clean_end(struct ll_log *log, const struct ll_log__seg *seg,
                            struct lladd_error *err)
 {
@@ -239,9 +240,9 @@ static int check_clean_end(struct ll_log *log, const struct ll_log__seg *seg,
     if (end + 16 > seg->end)
         return 0;
     int rc = ll_io_read_full(log->dev, seg->file, own, sizeof own, offset_of(seg, end + 8));
-    if (rc)
+    if (rc && ll_io_code(rc, false) != LLADD_READ_FAILED)
         return ll_log__fail_io(err, rc, false, "read", seg);
-    if (lladd_get64(own) != end)
+    if (rc || lladd_get64(own) != end)
         return 0;
     lladd_mutex_unlock(&log->segs->mutex);
     rc = look_for_record(log, end, &is, &why);

@@ -185,6 +185,30 @@ START_TEST(a_walk_goes_over_a_block_at_once)
 }
 END_TEST
 
+/* After a clean stop, the log is opened without a scan. Only whether a record follows its end is
+ * looked at. That the end's sector cannot be read is no sign of a record. */
+START_TEST(the_end_of_a_clean_log)
+{
+    make_log(BLOCK / 2);
+    stop(&f);
+    uint64_t end = offset_of(f.start.end.v);
+    for (uint64_t bad = end + 8; bad < end + 64; bad += 8) {
+        only_bad_sector(bad);
+        must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
+        must(&f, ll_log_start(f.log, &f.err));
+        ll_log_close(f.log);
+        f.log = NULL;
+    }
+    must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
+    must(&f, ll_log_start(f.log, &f.err));
+    put(&f, 100);
+    force(&f);
+    f.start.clean = false;
+    must(&f, reopen(&f));
+    check_records(&f, 0, f.count);
+}
+END_TEST
+
 /* ---- headers of segments ---- */
 
 enum { ROOM = SECTOR - LL_LOG_BLOCK_HEADER, SEGMENTS = 6 };
@@ -294,6 +318,7 @@ int main(void)
     tcase_add_test(t, a_torn_end_before_a_bad_sector);
     tcase_add_test(t, a_record_needs_only_its_own_sectors);
     tcase_add_loop_test(t, a_walk_goes_over_a_block_at_once, 0, 2);
+    tcase_add_test(t, the_end_of_a_clean_log);
     tcase_add_loop_test(t, a_segment_that_recovery_does_not_need, 0, 2);
     tcase_add_test(t, a_walk_over_segments_with_bad_headers);
     suite_add_tcase(s, t);
