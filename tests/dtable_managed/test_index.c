@@ -194,6 +194,119 @@ START_TEST(comparators_order_keys)
 }
 END_TEST
 
+/* ---- strangers ------------------------------------------------------------------------------- */
+
+enum { STRANGER_MOMENTS = 150, PLACES = 3, STRANGE_WAYS = 3, ROW = 200 };
+
+/* Adds a key and, as a put does, takes memory for a row, so that the next key gets a slot. Adds the
+ * key only once, because a full root gets another one above it even if the key is there. */
+static void add_row(const struct test_key *k)
+{
+    struct lladd_dtable_key key = lladd_dtable_bytes(k->bytes, k->len);
+    uint32_t node = ll_managed__mem_node(part, &key);
+    ck_assert_uint_ne(node, 0);
+    ck_assert_uint_ne(ll_managed__mem_take(m, ROW, false), 0);
+    ck_assert_uint_eq(ll_managed__mem_find(m, &key), node);
+    model.keys[model.n++] = *k;
+}
+
+/* Makes a key like key i of the family, with a greater or a smaller byte at the beginning, in the
+ * middle or near the end; or cuts it there. */
+static struct test_key stranger(enum family family, uint32_t i, int place, int way)
+{
+    struct test_key k;
+    (void)make_key(family, i, &k);
+    size_t at = place == 0 ? 0 : place == 1 ? k.len / 2 : k.len - (k.len < 3 ? k.len : 3);
+    k.bytes[at] = way ? 0xff : 0;
+    k.len = way == 2 || k.len == 0 ? at + 1 : k.len;
+    return k;
+}
+
+/* Asserts that the list has the keys that were added, in order, and that each is found. */
+static void expect_all(void)
+{
+    size_t n = 0;
+    qsort(model.keys, model.n, sizeof model.keys[0], compare);
+    for (size_t i = 0; i < model.n; i++)
+        if (n == 0 || compare(&model.keys[n - 1], &model.keys[i]))
+            model.keys[n++] = model.keys[i];
+    model.n = n;
+    uint32_t node = ll_managed__mem_first(m);
+    for (size_t i = 0; i <= n; i++, node = node ? ll_managed__mem_next(m, node) : 0)
+        expect(node, i);
+    for (size_t i = 0; i < n; i++) {
+        struct lladd_dtable_key key = lladd_dtable_bytes(model.keys[i].bytes, model.keys[i].len);
+        expect(ll_managed__mem_find(m, &key), i);
+    }
+}
+
+/* Adds n keys, then a stranger and a further key. */
+static void meet(enum family family, uint32_t (*order)(uint32_t), uint32_t n,
+                 const struct test_key *strange)
+{
+    struct test_key k;
+    ck_assert_int_eq(ll_managed__mem_new(b.db, &by_bytes, &m), 0);
+    part = ll_managed__mem_part(m);
+    model.n = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        (void)make_key(family, order(i), &k);
+        add_row(&k);
+    }
+    add_row(strange);
+    (void)make_key(family, order(n), &k);
+    add_row(&k);
+    expect_all();
+    ask(strange);
+    ll_managed__mem_drop(m);
+}
+
+/* A key that does not begin as the others do comes at any moment: also when the first leaf is full,
+ * and the index gets the first root above it. _i: a family and an order. */
+START_TEST(strangers_come_at_any_moment)
+{
+    enum family family = (enum family)(_i / ORDERS);
+    uint32_t (*order)(uint32_t) = orders[_i % ORDERS];
+    managed_init(&b);
+    fixture_open(&b);
+    for (uint32_t n = 1; n < STRANGER_MOMENTS; n++)
+        for (int i = 0; i < PLACES * STRANGE_WAYS; i++) {
+            struct test_key k = stranger(family, order(n), i % PLACES, i / PLACES);
+            meet(family, order, n, &k);
+        }
+    fixture_free(&b);
+}
+END_TEST
+
+/* Key 100 does not begin as the keys before it do. It comes when there are 30 to 34 of them: one of
+ * these numbers fills the first leaf of the memtable's index. */
+START_TEST(a_key_that_begins_otherwise)
+{
+    const unsigned first = 70 - (unsigned)_i;
+    enum { ROWS = 40 };
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    char text[16], row[200] = "row", out[sizeof row];
+    struct lladd_dtable_value value = lladd_dtable_value_of(row, sizeof row);
+    struct lladd_managed *t;
+    size_t len;
+    managed_init(&b);
+    fixture_open(&b);
+    o.type = LLADD_DTABLE_STRING;
+    t = managed_table(&b, "rows", &o);
+    struct lladd_txn *txn = fixture_begin(&b);
+    for (unsigned i = 0; i < 2 * ROWS; i++) {
+        (void)snprintf(text, sizeof text, "%010u", first + i % ROWS);
+        struct lladd_dtable_key key = lladd_dtable_string(text);
+        if (i < ROWS)
+            ok(txn, lladd_managed_put(txn, t, &key, &value));
+        ok(txn, lladd_managed_get(txn, t, &key, out, sizeof out, &len));
+        ck_assert_uint_eq(len, sizeof row);
+    }
+    commit(txn);
+    ok_db(&b, lladd_managed_digest(t, &b.err));
+    managed_done(&b, t);
+}
+END_TEST
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 /* Blocks that are replaced stay allocated. They are few. */
@@ -290,6 +403,8 @@ int main(void)
     TCase *tc = tcase_create("all");
     tcase_add_loop_test(tc, keys_are_found, 0, FAMILIES * ORDERS);
     tcase_add_test(tc, comparators_order_keys);
+    tcase_add_loop_test(tc, strangers_come_at_any_moment, 0, FAMILIES * ORDERS);
+    tcase_add_loop_test(tc, a_key_that_begins_otherwise, 0, 5);
     tcase_add_loop_test(tc, memory_of_keys, 0, FAMILIES * ORDERS);
     suite_add_tcase(s, tc);
     TCase *threads = tcase_create("threads");

@@ -54,7 +54,9 @@
  *          in a root's tree begin with the bytes that the root skips. A reader first compares its
  *          key with these bytes. If the key begins with smaller bytes, the search starts at the
  *          first node of the list. If it begins with greater bytes, the search starts at the last
- *          slot of the tree.
+ *          slot of the tree. The second root skips what the keys that are there have in common, and
+ *          a key that is being added may lack it. So a full root gets another one above it before
+ *          the new key is compared.
  *
  * In a plain skip list, which was measured here before, each comparison is a cache miss on a key.
  * These misses took two thirds of the time of a put. */
@@ -414,7 +416,7 @@ struct place {
 static bool descend(struct ll_memtable *m, struct ll_mem_list *l,
                     const struct lladd_dtable_key *key, struct place *p)
 {
-    if (!make_way(m, l, key) || !raise(m, l))
+    if (!raise(m, l) || !make_way(m, l, key)) /* in this order: LST-7 */
         return false;
     struct block *b = enter(m, l->root);
     struct bounds at = {0, 0};
