@@ -72,7 +72,7 @@ int ll_replica__store(struct lladd_replica *r, enum lladd_durability durability,
     lladd_lsn at;
     TRY(reached(r, &s.at, err));
     if (s.at.commit <= r->stored.commit || s.at.from <= r->stored.from)
-        return 0;
+        return durability == LLADD_DURABLE ? lladd_wait_durable(r->db, r->stored_at, err) : 0;
     TRY(ll_replica__in_txn(r, durability, ll_replica__replace, &s, &at, err));
     lladd_mutex_lock(&r->mutex);
     if (lladd_durable_lsn(r->db).v > r->stored_at.v)

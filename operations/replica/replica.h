@@ -141,7 +141,7 @@ void ll_replica__slot_name(const struct lladd_replica *, uint32_t slot,
 
 /* ---- stored.c -------------------------------------------------------------------------------- */
 
-/* Reads the blob: tables, source, position. */
+/* Reads the blob: tables, source, position. This state is durable then. */
 int ll_replica__read(struct lladd_replica *, struct lladd_error *);
 /* Makes the blob and its root; ctx is the replica. */
 int ll_replica__make(void *ctx, struct lladd_txn *);
@@ -161,7 +161,8 @@ int ll_replica__table_at(const struct ll_replica_table *, struct lladd_managed_p
                          bool *rows, struct lladd_error *);
 /* The position of the next event that the replica needs. */
 uint64_t ll_replica__next(struct lladd_replica *);
-/* Stores the state if it has advanced. */
+/* Stores the state if it has advanced. With LLADD_DURABLE, also the one that is stored becomes
+ * durable. */
 int ll_replica__store(struct lladd_replica *, enum lladd_durability, struct lladd_error *);
 
 /* ---- master.c -------------------------------------------------------------------------------- */

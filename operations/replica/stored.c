@@ -8,6 +8,7 @@
 
 #include <lladd/blob.h>
 #include <lladd/extension.h>
+#include <lladd/snapshot.h>
 
 enum { STATE_HEAD = 32, STATE_MAX = 1 << 20 };
 
@@ -84,9 +85,20 @@ static int understand(struct lladd_replica *r, const unsigned char *bytes, size_
     return understand_tables(r, bytes + STATE_HEAD + source, bytes + len, n, err);
 }
 
+/* Forces the log of the commits that are visible: the state may be one of them, which an earlier
+ * handle has stored. */
+static int force_commits(struct lladd_db *db, struct lladd_error *err)
+{
+    lladd_lsn now;
+    TRY(lladd_snapshot_acquire(db, &now, err));
+    TRY(lladd_snapshot_release(db, now));
+    return now.v ? lladd_log_force(db, now, err) : 0;
+}
+
 int ll_replica__read(struct lladd_replica *r, struct lladd_error *err)
 {
     uint64_t len;
+    TRY(force_commits(r->db, err)); /* REP-5 */
     TRY(lladd_blob_length(r->db, r->blob, &len, err));
     if (len > STATE_MAX)
         return wrong_state(r, err);

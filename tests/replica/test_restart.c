@@ -154,12 +154,42 @@ START_TEST(a_source_may_send_too_much)
 }
 END_TEST
 
+/* A program has the tables open, so neither the close nor the next open loads them. What the close
+ * has stored, and what the replica lets the source forget, outlives a crash. _i: the crash comes
+ * after another open. */
+START_TEST(a_closed_replica_is_durable)
+{
+    uint64_t durable = 4;
+    replica_begin(&b);
+    for (unsigned i = 0; i < SOURCE_TABLES; i++)
+        (void)managed_open(&b, source_tables[i]); /* until the crash */
+    r = replica_open(&b, NULL);
+    replica_take(&b, r, event_of(LLADD_REPLICA_BEGIN, 1, 1));
+    replica_take(&b, r, event_put(2, 1, "rows", 1, "a"));
+    replica_take(&b, r, event_of(LLADD_REPLICA_COMMIT, 3, 1));
+    replica_digest(&b, "rows");
+    ok_db(&b, lladd_replica_apply(r, NULL, 0, NULL, &b.err)); /* stores the state */
+    replica_close(&b, r);
+    if (_i) {
+        r = replica_open(&b, NULL);
+        durable = replica_durable(&b, r);
+        ck_assert_uint_eq(durable, 4);
+    }
+    fixture_crash(&b);
+    r = replica_open(&b, NULL);
+    ck_assert_uint_ge(replica_from(r), durable);
+    replica_table_has(&b, "rows", "1=a");
+    replica_done(&b, r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("restart");
     TCase *tc = tcase_create("all");
     tcase_add_loop_test(tc, after_every_event, 0, 4);
     tcase_add_test(tc, a_source_may_send_too_much);
+    tcase_add_loop_test(tc, a_closed_replica_is_durable, 0, 2);
     suite_add_tcase(suite, tc);
     return fixture_run(suite);
 }
