@@ -631,6 +631,7 @@ def replica_seeds():
     newer = bytearray(events["put"])
     newer[24] = 2
     yield "right-newer", bytes([right]) + bytes(newer)
+    yield "last-position", bytes([raw]) + event(mark, 2**64 - 1, 1)
     # A command: kind, step of the position, transaction, key; bits of the transaction select the
     # table.
     plain = [(begin, 1, 1, 0), (put, 1, 1, 3), (begin, 2, 2, 0), (put, 1, 0x12, 3),

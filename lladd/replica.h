@@ -61,8 +61,8 @@ enum lladd_replica_kind {
 /** An event. The members that its kind does not mention are zero. */
 struct lladd_replica_event {
     enum lladd_replica_kind kind;
-    uint64_t position; /**< from 1; ascends from event to event, and only changes (PUT, DELETE,
-                            DELETE_RANGE) may have that of the event before */
+    uint64_t position; /**< from 1, below UINT64_MAX; ascends from event to event, and only changes
+                            (PUT, DELETE, DELETE_RANGE) may have that of the event before */
     uint64_t txn;      /**< the master transaction: any number that no other open one has */
     const char *table; /**< of PUT, DELETE and DELETE_RANGE: name of the managed table */
     struct lladd_dtable_key key, to;

@@ -76,6 +76,8 @@ int ll_replica__valid(const struct lladd_replica_event *e, struct lladd_error *e
         return bad(err, e, "is of an unknown kind");
     if (!e->position)
         return bad(err, e, "has no position");
+    if (e->position == UINT64_MAX) /* the replica also counts with the next one */
+        return bad(err, e, "has the last position there is");
     if (!ll_replica__changes(e->kind))
         return valid_plain(e, err);
     size_t name = e->table ? strlen(e->table) : 0;

@@ -295,6 +295,7 @@ START_TEST(a_broken_stream_is_refused)
     put(11, 1, "rows", 1, "a"); /* changes may have the same position */
     refused(event_of(COMMIT, 3, 1), LLADD_BAD_RECORD, "position 3", "ascend");
     refused(event_of(COMMIT, 0, 1), LLADD_BAD_RECORD, "position 0", "no position");
+    refused(event_of(LLADD_REPLICA_MARK, UINT64_MAX, 0), LLADD_BAD_RECORD, "position 1844", "last");
     refused(event_of(BEGIN, 12, 1), LLADD_BAD_RECORD, "position 12", "open already");
     refused(event_of(COMMIT, 12, 2), LLADD_BAD_RECORD, "position 12", "not open");
     refused(event_of(ABORT, 12, 2), LLADD_BAD_RECORD, "position 12", "not open");

@@ -58,7 +58,7 @@ static size_t samples(struct lladd_replica_event *out)
 {
     const struct lladd_replica_event all[] = {
         {.kind = LLADD_REPLICA_BEGIN, .position = 1, .txn = 7},
-        {.kind = LLADD_REPLICA_COMMIT, .position = UINT64_MAX, .txn = UINT64_MAX},
+        {.kind = LLADD_REPLICA_COMMIT, .position = UINT64_MAX - 1, .txn = UINT64_MAX},
         {.kind = LLADD_REPLICA_ABORT, .position = 3},
         {.kind = LLADD_REPLICA_MARK, .position = 4, .txn = 2},
         {.kind = LLADD_REPLICA_PUT,
@@ -239,6 +239,10 @@ START_TEST(bytes_that_no_event_has_are_refused)
                       wrong[i].at, wrong[i].value, err.message);
         ck_assert_str_ne(err.message, "");
     }
+    struct lladd_error err = LLADD_ERROR_INIT;
+    encode(&b, &e);
+    memset(b.data + 8, 0xff, 8); /* a position after which there is none */
+    ck_assert_int_eq(decode_forged(&b, &err), LLADD_BAD_RECORD);
 }
 END_TEST
 
@@ -260,6 +264,7 @@ START_TEST(only_events_are_written)
         {.kind = 0, .position = 1},
         {.kind = LLADD_REPLICA_MARK + 1, .position = 1},
         {.kind = LLADD_REPLICA_BEGIN},
+        {.kind = LLADD_REPLICA_BEGIN, .position = UINT64_MAX},
         {.kind = LLADD_REPLICA_BEGIN, .position = 1, .table = "t"},
         {.kind = LLADD_REPLICA_PUT, .position = 1, .key = lladd_dtable_u32(1), .after = v},
         {.kind = LLADD_REPLICA_PUT, .position = 1, .table = "", .key = lladd_dtable_u32(1),
