@@ -171,10 +171,11 @@ LLADD_API int lladd_replica_snapshot(struct lladd_replica *, uint64_t at_least, 
 /** Digests the tables, stores the replica's state durably, and closes the tables. Master
  *  transactions that are still open are dropped; the source will send them again. Unless the result
  *  is LLADD_BUSY, the handle is released, also after an error: then the next open needs more events
- *  again. LLADD_BUSY, and the replica stays open, while another thread is in lladd_replica_apply,
- *  or transactions, cursors or open snapshots use a table. No other thread may use the handle
- *  meanwhile. Closing the database closes replicas that are still open, without a digest. NULL does
- *  nothing. */
+ *  again. LLADD_BUSY while another thread is in lladd_replica_apply: the replica stays open.
+ *  LLADD_BUSY while transactions, cursors or open snapshots use a table: then only this function
+ *  may be called, and it also returns an error of the first call. No other thread may use the
+ *  handle meanwhile. Closing the database closes replicas that are still open, without a digest.
+ *  NULL does nothing. */
 LLADD_API int lladd_replica_close(struct lladd_replica *, struct lladd_error *);
 /** Removes a replica that is not open, in the transaction; its tables stay. LLADD_NOT_FOUND,
  *  LLADD_BUSY. */

@@ -98,6 +98,7 @@ struct lladd_replica {
 
     uint32_t busy;            /* atomic: a thread is in lladd_replica_apply */
     uint32_t closing;         /* atomic: a close was tried, and tables may be closed */
+    struct lladd_error unsettled; /* why that close could not store everything */
     struct lladd_mutex mutex; /* a leaf; protects the following members */
     struct lladd_cond passed;
     uint64_t applied; /* master transactions that ended up to here are visible, or were dropped */

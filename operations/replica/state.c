@@ -361,6 +361,7 @@ static int new_handle(struct ll_replicas *all, const char *name,
                                 .buffer_bytes = or_default(o->buffer_bytes, 16u << 20),
                                 .batch = or_default(o->batch, 1000),
                                 .batch_ns = o->batch_ns,
+                                .unsettled = LLADD_ERROR_INIT,
                                 .lag = or_default(o->lag_bytes, 64u << 20),
                                 .check = (o->flags & LLADD_REPLICA_CHECK) != 0};
     if (lladd_mutex_init(&r->mutex, LL_REPLICA_RANK + 1, "replica"))
@@ -496,13 +497,16 @@ int lladd_replica_close(struct lladd_replica *r, struct lladd_error *err)
     TRY(lladd_check_process(r->db, err));
     if (!lladd_atomic_cas32(&r->busy, &none, 1))
         return lladd_error_set(err, LLADD_BUSY, "replica \"%s\": a thread applies events", r->name);
-    int rc = r->closing ? 0 : settle(r, err);
+    if (!r->closing)
+        r->unsettled.code = settle(r, &r->unsettled); /* the last call returns it */
     lladd_atomic_store32(&r->closing, 1); /* a table may be closed now */
-    int closed = close_tables(r, rc ? NULL : err);
+    int closed = close_tables(r, err), rc = r->unsettled.code;
     if (closed == LLADD_BUSY) {
         lladd_atomic_store32(&r->busy, 0);
         return closed;
     }
+    if (rc && err)
+        *err = r->unsettled;
     unlist(r);
     release(r);
     return rc ? rc : closed;

@@ -177,6 +177,31 @@ START_TEST(every_allocation_of_an_open_fails_once)
 }
 END_TEST
 
+/* The digest of the first close fails, and a table is busy. The close that releases the replica
+ * still returns the error of the digest. */
+START_TEST(a_busy_table_hides_no_failure)
+{
+    struct lladd_replica_options o = options();
+    source_make(&s, 9, EVENTS, false);
+    setup();
+    ck_assert_int_eq(send_upto(EVENTS), 0);
+    struct lladd_managed *t = managed_open(&b, "rows");
+    struct lladd_txn *txn = fixture_begin(&b);
+    free(managed_text(txn, t));
+    managed_close(&b, t); /* the replica has it open */
+    fault_alloc_fail(&b.mem, 1, true);
+    ck_assert_int_eq(lladd_replica_close(r, &b.err), LLADD_BUSY);
+    ck_assert_int_eq(b.err.code, LLADD_BUSY);
+    fault_alloc_fail(&b.mem, 0, false);
+    commit(txn);
+    ck_assert_int_eq(lladd_replica_close(r, &b.err), LLADD_NO_MEMORY);
+    ck_assert_int_eq(b.err.code, LLADD_NO_MEMORY);
+    r = replica_open(&b, &o);
+    done();
+    source_free(&s);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("failures");
@@ -185,6 +210,7 @@ int main(void)
     tcase_add_test(tc, every_read_fails_once);
     tcase_add_test(tc, every_write_fails);
     tcase_add_test(tc, every_allocation_of_an_open_fails_once);
+    tcase_add_test(tc, a_busy_table_hides_no_failure);
     suite_add_tcase(suite, tc);
     return fixture_run(suite);
 }
