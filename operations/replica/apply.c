@@ -372,7 +372,9 @@ int lladd_replica_apply(struct lladd_replica *r, const struct lladd_replica_even
     if (!lladd_atomic_cas32(&r->busy, &none, 1))
         return lladd_error_set(err, LLADD_BUSY, "replica \"%s\": another thread applies events",
                                r->name);
-    int rc = apply(r, events, n, &taken, err);
+    int rc = ll_replica__usable(r, err); /* a close may have ended since the first check */
+    if (!rc)
+        rc = apply(r, events, n, &taken, err);
     lladd_atomic_store32(&r->busy, 0);
     if (done)
         *done = taken;
