@@ -19,7 +19,8 @@
 #include "operations/bwtree/bwtree.h"
 
 /* The first row of the right half. Rows in ascending order would leave half-full pages, so the last
- * page of a level keeps most of its rows. */
+ * page of a level keeps most of its rows. Both halves of an inner page get two children at least.
+ * With one child a level would not have fewer pages than the level below it. */
 static uint32_t middle_of(const struct lladd_bwtree *t, const struct bw_page *p)
 {
     uint32_t i = p->right == BW_NONE ? p->n - p->n / 8 : p->n / 2;
@@ -28,7 +29,10 @@ static uint32_t middle_of(const struct lladd_bwtree *t, const struct bw_page *p)
         for (i = 1; i + 1 < p->n && bw_offset(p, i) < half; i++) {
         }
     }
-    return i < p->n ? i : p->n - 1;
+    uint32_t least = p->s.level ? 2 : 1; /* an inner page that is split has four rows */
+    if (i < least)
+        return least;
+    return i < p->n - least ? i : p->n - least;
 }
 
 /* The key at which the right half begins: of a leaf, the shortest one after the left half. */
@@ -96,7 +100,7 @@ static void split_root(struct bw_call *c, struct bw_page *p)
     struct lladd_bwtree *t = c->t;
     uint32_t middle = middle_of(t, p), left, right;
     struct bw_key key = divider(t, p, middle);
-    if (make_right(t, p, middle, key, &right))
+    if (p->s.level == UINT8_MAX || make_right(t, p, middle, key, &right))
         return;
     if (make_left(t, p, middle, key, right, &left)) {
         drop(t, right);

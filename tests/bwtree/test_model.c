@@ -249,12 +249,43 @@ START_TEST(keys_in_order)
 }
 END_TEST
 
+/* Keys longer than a page: each page is split as soon as it may be. Inner pages still get two
+ * children at least, so the number of levels is a logarithm. */
+START_TEST(long_keys_in_order)
+{
+    enum { N = 2000, LEN = 200, LEVELS = 14 };
+    struct lladd_bwtree_options o = LLADD_BWTREE_OPTIONS_INIT;
+    struct lladd_bwtree_stats s = {.struct_size = sizeof s};
+    char key[LEN + 1];
+    fixture_init(&b, 4096);
+    fixture_open(&b);
+    o.page_bytes = 64;
+    o.leaf_chain = o.inner_chain = 1;
+    ck_assert_int_eq(lladd_bwtree_open_volatile(b.db, &o, &tree, &err), 0);
+    for (unsigned i = 0; i < N; i++) {
+        snprintf(key, sizeof key, "%0*u", LEN, _i ? N - 1 - i : i);
+        ck_assert_int_eq(lladd_bwtree_insert(tree, key, LEN, &i, sizeof i, &err), 0);
+    }
+    ck_assert_msg(lladd_bwtree_check(tree, &err) == 0, "%s", err.message);
+    ck_assert_int_eq(lladd_bwtree_stats_get(tree, &s, &err), 0);
+    ck_assert_uint_eq(s.rows, N);
+    ck_assert_uint_le(s.levels, LEVELS);
+    for (unsigned i = 0; i < N; i++) {
+        snprintf(key, sizeof key, "%0*u", LEN, i);
+        ck_assert_int_eq(lladd_bwtree_get(tree, key, LEN, NULL, 0, NULL, &err), 0);
+    }
+    lladd_bwtree_close(tree);
+    fixture_free(&b);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("Bw-trees against a model");
     TCase *c = tcase_create("model");
     tcase_add_loop_test(c, a_tree_does_what_an_array_does, 0, COUNT(lengths));
     tcase_add_loop_test(c, keys_in_order, 0, 2);
+    tcase_add_loop_test(c, long_keys_in_order, 0, 2);
     suite_add_tcase(s, c);
     return fixture_run(s);
 }
