@@ -125,8 +125,9 @@ LLADD_API int lladd_bwtree_cursor_open(struct lladd_bwtree *, struct lladd_bwtre
                                        struct lladd_error *);
 /** Closes the cursor; NULL does nothing. */
 LLADD_API void lladd_bwtree_cursor_close(struct lladd_bwtree_cursor *);
-/** From now on the cursor only meets keys k with low <= k < high; NULL: no bound. Call it before
- *  the first move. LLADD_BAD_STATE: the cursor has been moved. */
+/** From now on the cursor only meets keys k with low <= k < high; NULL: no bound. A move copies no
+ *  leaf beyond the bounds. Call it before the first move. LLADD_BAD_STATE: the cursor has been
+ *  moved. */
 LLADD_API int lladd_bwtree_cursor_bounds(struct lladd_bwtree_cursor *, const void *low,
                                          size_t low_len, const void *high, size_t high_len,
                                          struct lladd_error *);

@@ -147,6 +147,8 @@ static int forward(struct lladd_bwtree_cursor *c, struct bw_key key, bool after,
         if (c->copy->right == BW_NONE)
             return end_of(c, false, err);
         key = bw_high(c->t, c->copy);
+        if (c->has_high && bw_compare(c->t, key, c->high) >= 0)
+            return end_of(c, false, err);
     }
 }
 
@@ -168,6 +170,8 @@ static int backward(struct lladd_bwtree_cursor *c, struct bw_key key, bool or_at
         if (bw_is_first(c->copy))
             return end_of(c, true, err);
         key = bw_low(c->t, c->copy);
+        if (c->has_low && bw_compare(c->t, key, c->low) <= 0)
+            return end_of(c, true, err);
     }
 }
 

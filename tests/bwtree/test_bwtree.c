@@ -334,8 +334,8 @@ START_TEST(cursors_keep_to_their_bounds)
 }
 END_TEST
 
-/* Leaves that have lost all rows are passed. */
-START_TEST(cursors_pass_empty_leaves)
+/* Opens a tree that had the rows 00000 to 00299, and has only the first and the last one now. */
+static void open_emptied(void)
 {
     enum { N = 300 };
     char key[16];
@@ -350,6 +350,12 @@ START_TEST(cursors_pass_empty_leaves)
         ck_assert_int_eq(delete(key), 0);
     }
     ck_assert_int_eq(lladd_bwtree_cursor_open(tree, &cursor, &err), 0);
+}
+
+/* Leaves that have lost all rows are passed. */
+START_TEST(cursors_pass_empty_leaves)
+{
+    open_emptied();
     at(FIRST, "00000");
     at(NEXT, "00299");
     at(NEXT, NULL);
@@ -358,6 +364,28 @@ START_TEST(cursors_pass_empty_leaves)
     at(PREV, NULL);
     ck_assert_uint_eq(stats().rows, 2);
     ck_assert_uint_gt(stats().leaves, 20); /* deletions merge nothing */
+    lladd_bwtree_cursor_close(cursor);
+    close_tree();
+}
+END_TEST
+
+/* A walk ends at its bound, and copies no empty leaf after it: each copy is an allocation. */
+START_TEST(bounds_end_walks_through_empty_leaves)
+{
+    enum { COPIES = 4 };
+    open_emptied();
+    ck_assert_int_eq(lladd_bwtree_cursor_bounds(cursor, "00150", 5, "00155", 5, &err), 0);
+    uint64_t before = fault_alloc_calls(&b.mem);
+    at(FIRST, NULL);
+    ck_assert_uint_le(fault_alloc_calls(&b.mem) - before, COPIES);
+    before = fault_alloc_calls(&b.mem);
+    at(LAST, NULL);
+    ck_assert_uint_le(fault_alloc_calls(&b.mem) - before, COPIES);
+    put_same("00152");
+    at(NEXT, "00152");
+    at(NEXT, NULL);
+    at(PREV, "00152");
+    at(PREV, NULL);
     lladd_bwtree_cursor_close(cursor);
     close_tree();
 }
@@ -475,6 +503,7 @@ int main(void)
     tcase_add_test(c, cursors_notice_changes);
     tcase_add_test(c, cursors_keep_to_their_bounds);
     tcase_add_test(c, cursors_pass_empty_leaves);
+    tcase_add_test(c, bounds_end_walks_through_empty_leaves);
     tcase_add_test(c, statistics_count);
     tcase_add_test(c, memory_is_accounted_for);
     tcase_add_test(c, readers_shorten_chains);
