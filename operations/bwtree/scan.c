@@ -99,11 +99,15 @@ static int copy_leaf(struct lladd_bwtree_cursor *c, const struct bw_aim *aim,
     return c->copy ? 0 : ll_bwtree__no_memory(err, "a cursor's leaf");
 }
 
-/* Is the copy still the leaf? */
+/* Is the copy still the leaf? After an error the cursor is at no row. */
 static int is_present(struct lladd_bwtree_cursor *c, bool *out, struct lladd_error *err)
 {
     struct bw_call call;
-    TRY(ll_bwtree__enter(c->t, &call, err));
+    int rc = ll_bwtree__enter(c->t, &call, err);
+    if (rc) {
+        c->where = NOWHERE;
+        return rc;
+    }
     const struct bw_state *s = bw_load(c->t, c->pid);
     *out = s->level == 0 && s->number == c->copy->s.number;
     bw_leave(&call);

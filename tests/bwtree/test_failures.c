@@ -5,8 +5,8 @@
  * an index term or a consolidation had to be left to a later call. Nothing leaks.
  */
 #include "op_fixture.h"
+#include "operations/bwtree/bwtree.h"
 
-#include <lladd/bwtree.h>
 #include <stdio.h>
 
 enum { KEYS = 60, STEPS = 150 };
@@ -158,12 +158,47 @@ START_TEST(all_allocations_fail_from_one_on)
 }
 END_TEST
 
+/* A move that cannot enter an epoch, for want of a slot, leaves the cursor at no row. */
+START_TEST(a_move_that_fails_leaves_the_cursor_at_no_row)
+{
+    enum { SLOTS = 32 };
+    struct lladd_epoch *in[SLOTS];
+    struct lladd_span key;
+    uint32_t v = 7;
+    fixture_init(&b, 4096);
+    fixture_open(&b);
+    ck_assert_int_eq(lladd_bwtree_open_volatile(b.db, NULL, &tree, &err), 0);
+    ck_assert_int_eq(lladd_bwtree_put(tree, "a", 1, &v, sizeof v, &err), 0);
+    ck_assert_int_eq(lladd_bwtree_put(tree, "b", 1, &v, sizeof v, &err), 0);
+    ck_assert_int_eq(lladd_bwtree_cursor_open(tree, &cursor, &err), 0);
+    ck_assert_int_eq(lladd_bwtree_cursor_first(cursor, &err), 0);
+    for (int i = 0; i < SLOTS; i++)
+        ck_assert_ptr_nonnull(in[i] = lladd_epoch_enter(tree->epochs));
+    fault_alloc_fail(&b.mem, 1, true);
+    ck_assert_int_eq(_i ? lladd_bwtree_cursor_prev(cursor, &err)
+                        : lladd_bwtree_cursor_next(cursor, &err), LLADD_NO_MEMORY);
+    ck_assert_int_eq(lladd_bwtree_cursor_row(cursor, &key, NULL, &err), LLADD_BAD_STATE);
+    fault_alloc_fail(&b.mem, 0, false);
+    for (int i = 0; i < SLOTS; i++)
+        lladd_epoch_leave(tree->epochs, in[i]);
+    /* As before its first move. */
+    ck_assert_int_eq(_i ? lladd_bwtree_cursor_prev(cursor, &err)
+                        : lladd_bwtree_cursor_next(cursor, &err), 0);
+    ck_assert_int_eq(lladd_bwtree_cursor_row(cursor, &key, NULL, &err), 0);
+    ck_assert_int_eq(*(const char *)key.data, _i ? 'b' : 'a');
+    lladd_bwtree_cursor_close(cursor);
+    lladd_bwtree_close(tree);
+    fixture_free(&b);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("Bw-trees without memory");
     TCase *c = tcase_create("failures");
     tcase_add_loop_test(c, each_allocation_fails_once, 0, 2);
     tcase_add_loop_test(c, all_allocations_fail_from_one_on, 0, 2);
+    tcase_add_loop_test(c, a_move_that_fails_leaves_the_cursor_at_no_row, 0, 2);
     suite_add_tcase(s, c);
     return fixture_run(s);
 }
