@@ -24,6 +24,8 @@
  *
  * Threads. Any; nothing here waits.
  */
+#include "util/env.h"
+
 #include <lladd/epoch.h>
 #include <lladd/extension.h>
 #include <lladd/sync.h>
@@ -57,6 +59,7 @@ struct lladd_epochs {
     unsigned char apart[LINE]; /* `now` changes, the members above do not */
     uint64_t now;              /* atomic */
 };
+_Static_assert(offsetof(struct lladd_epochs, now) % 8 == 0, "an atomic word is aligned");
 
 static struct block *next_of(struct block *b)
 {
@@ -233,6 +236,9 @@ void lladd_epochs_destroy(struct lladd_epochs *e)
     struct lladd_db *db = e->db;
     for (struct block *b = e->blocks, *next; b; b = next) {
         next = next_of(b);
+        for (uint32_t i = 0; i < SLOTS; i++)
+            LL_MISUSE(lladd_atomic_look64(&b->slots[i].word) == 0,
+                      "epochs are destroyed before all stays were left", "epochs");
         lladd_mem_free(db, b->memory);
     }
     lladd_mem_free(db, e);

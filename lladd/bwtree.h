@@ -17,7 +17,10 @@
  * of a tree; lladd_bwtree_stats_get says how much it uses.
  *
  * Reading gives no isolation. Each call reads or changes one row at one moment during the call: the
- * tree is linearizable. The calls for several rows do this row by row.
+ * tree is linearizable. The calls for several rows do this row by row. A cursor's move over the end
+ * of a leaf reads the leaves one after the other, so it has no such moment: if other threads move
+ * the only row to and fro, lladd_bwtree_cursor_first can return LLADD_END of a tree that was never
+ * empty.
  *
  * Threads: any number may use a tree; a cursor belongs to one thread. No call waits for another
  * thread, and a thread may make any call while it holds pages or mutexes. A thread that sleeps

@@ -31,8 +31,8 @@
  * An epoch should last as long as one call of the structure. A thread in an epoch may be preempted,
  * and may use any mutex. It should leave the epoch before it waits for I/O, for a transaction or
  * for a user: while it stays, nothing is released that any thread retires, and only memory limits
- * the number of objects that wait. Threads that are not in an epoch delay nothing, no matter how
- * long they sleep.
+ * the number of objects that wait. A thread that ends without leaving counts as one that stays for
+ * ever. Threads that are not in an epoch delay nothing, no matter how long they sleep.
  *
  * Memory. A thread in an epoch has a slot of 64 bytes. There are as many slots as threads were ever
  * in an epoch at a time, rounded up to a multiple of 32. An object waits in the slot of the thread
@@ -75,7 +75,8 @@ struct lladd_retired {
  *  before it closes the handle. */
 LLADD_API int lladd_epochs_create(struct lladd_db *, struct lladd_epochs **out,
                                   struct lladd_error *);
-/** Releases all that waits, and the epochs; NULL does nothing. No thread may be in an epoch. */
+/** Releases all that waits, and the epochs; NULL does nothing. Every stay must have been left; a
+ *  debug build stops otherwise. */
 LLADD_API void lladd_epochs_destroy(struct lladd_epochs *);
 
 /** Enters an epoch. NULL: more threads are in epochs than ever before, and there is no memory for
@@ -89,8 +90,8 @@ LLADD_API void lladd_epoch_leave(struct lladd_epochs *, struct lladd_epoch *);
 LLADD_API unsigned lladd_epoch_slot(const struct lladd_epoch *);
 /** Retires an object: calls release(ctx, retired) when no thread can use the object any more. The
  *  call comes from any thread that leaves an epoch, sweeps or destroys the epochs. `release` must
- *  not wait, and must not retire in the stay that it is called from. `bytes`, the size of the
- *  object, is for lladd_epochs_waiting and the next sweep. */
+ *  not wait, and must not retire objects. `bytes`, the size of the object, is for
+ *  lladd_epochs_waiting and the next sweep. */
 LLADD_API void lladd_epoch_retire(struct lladd_epochs *, struct lladd_epoch *,
                                   struct lladd_retired *, size_t bytes,
                                   void (*release)(void *ctx, struct lladd_retired *), void *ctx);

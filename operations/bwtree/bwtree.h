@@ -115,6 +115,9 @@ struct lladd_bwtree {
     uint64_t free;   /* atomic: a free PID, or 0; above it, the number of changes of this word */
     uint64_t memory; /* atomic: bytes */
 };
+_Static_assert(offsetof(struct lladd_bwtree, chunks) % 8 == 0, "atomic words are aligned");
+_Static_assert(offsetof(struct lladd_bwtree, counts) % 8 == 0, "atomic words are aligned");
+_Static_assert(offsetof(struct lladd_bwtree, next) % 8 == 0, "atomic words are aligned");
 
 /* A call: the thread's stay in an epoch. */
 struct bw_call {

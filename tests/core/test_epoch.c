@@ -145,6 +145,24 @@ START_TEST(sweeps_and_destruction_release_the_rest)
 }
 END_TEST
 
+#ifdef LLADD_DEBUG
+static void destroy(void *arg)
+{
+    (void)arg;
+    lladd_epochs_destroy(epochs);
+}
+
+START_TEST(destruction_notices_a_stay)
+{
+    begin_case();
+    struct lladd_epoch *in = enter();
+    ck_assert(dies_saying(destroy, NULL, "epochs are destroyed before all stays were left"));
+    lladd_epoch_leave(epochs, in);
+    end_case();
+}
+END_TEST
+#endif
+
 /* ---- slots ----------------------------------------------------------------------------------- */
 
 START_TEST(each_stay_has_a_slot_of_its_own)
@@ -344,6 +362,9 @@ int main(void)
     tcase_add_test(c, a_slot_is_swept_after_64_objects);
     tcase_add_test(c, a_slot_is_swept_after_256_kib);
     tcase_add_test(c, sweeps_and_destruction_release_the_rest);
+#ifdef LLADD_DEBUG
+    tcase_add_test(c, destruction_notices_a_stay);
+#endif
     tcase_add_test(c, each_stay_has_a_slot_of_its_own);
     tcase_add_test(c, without_memory_no_more_threads_enter);
     tcase_add_test(c, a_parked_thread_keeps_what_it_may_see);
