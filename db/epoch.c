@@ -32,7 +32,8 @@
 
 #include <string.h>
 
-enum { LINE = 64, SLOTS = 32, SWEEP_OBJECTS = 64, SWEEP_BYTES = 256 << 10 };
+/* MUCH: so many bytes seldom wait in a slot, unless a thread stayed while the slot was swept. */
+enum { LINE = 64, SLOTS = 32, SWEEP_OBJECTS = 64, SWEEP_BYTES = 256 << 10, MUCH = 2 * SWEEP_BYTES };
 #define SWEEPING UINT64_MAX
 
 struct lladd_epoch {
@@ -179,11 +180,28 @@ static void release_until(struct lladd_epoch *s, uint64_t until)
     }
 }
 
+/* Releases the same in the free slots in which `least` bytes or more wait. */
+static void release_free(struct lladd_epochs *e, uint64_t least, uint64_t until)
+{
+    for (struct block *b = e->blocks; b; b = next_of(b))
+        for (uint32_t i = 0; i < SLOTS; i++) {
+            struct lladd_epoch *s = &b->slots[i];
+            uint64_t none = 0;
+            if (lladd_atomic_load64_relaxed(&s->bytes) < least ||
+                !lladd_atomic_cas64(&s->word, &none, SWEEPING))
+                continue;
+            release_until(s, until);
+            lladd_atomic_store64(&s->word, 0);
+        }
+}
+
 void lladd_epoch_leave(struct lladd_epochs *e, struct lladd_epoch *s)
 {
     if (s->new_objects >= SWEEP_OBJECTS || s->new_bytes >= SWEEP_BYTES) {
         lladd_atomic_store64(&s->word, SWEEPING);
-        release_until(s, begin_epoch(e));
+        uint64_t until = begin_epoch(e);
+        release_until(s, until);
+        release_free(e, MUCH, until); /* their threads may never come again */
     }
     lladd_atomic_store64(&s->word, 0);
 }
@@ -208,15 +226,7 @@ void lladd_epoch_retire(struct lladd_epochs *e, struct lladd_epoch *s, struct ll
 
 void lladd_epochs_sweep(struct lladd_epochs *e)
 {
-    uint64_t until = begin_epoch(e);
-    for (struct block *b = e->blocks; b; b = next_of(b))
-        for (uint32_t i = 0; i < SLOTS; i++) {
-            uint64_t none = 0;
-            if (!lladd_atomic_cas64(&b->slots[i].word, &none, SWEEPING))
-                continue;
-            release_until(&b->slots[i], until);
-            lladd_atomic_store64(&b->slots[i].word, 0);
-        }
+    release_free(e, 0, begin_epoch(e));
 }
 
 uint64_t lladd_epochs_waiting(struct lladd_epochs *e)

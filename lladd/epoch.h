@@ -39,8 +39,9 @@
  * that has retired it. A slot is swept when a thread leaves it, if 64 objects or 256 KiB have been
  * retired there since the last sweep. A sweep releases what has been retired before the oldest
  * epoch began in which a thread is. So if no thread stays in an epoch for long, what waits in a
- * slot was retired there since the last sweep but one. lladd_epochs_sweep also sweeps the slots
- * that no thread uses. A thread that stays adds what all threads retire meanwhile.
+ * slot was retired there since the last sweep but one. A thread that stays adds what all threads
+ * retire meanwhile. Their slots may be free for ever, so a thread that sweeps its own slot also
+ * sweeps the free slots in which 512 KiB or more wait. lladd_epochs_sweep sweeps all free slots.
  * lladd_epochs_waiting says how much waits, so a structure can refuse work beyond a limit.
  *
  * Threads: any number may call everything but lladd_epochs_destroy. No call waits.

@@ -290,6 +290,33 @@ START_TEST(a_parked_thread_keeps_what_it_may_see)
 }
 END_TEST
 
+static void *retires_and_ends(void *arg)
+{
+    (void)arg;
+    retire_some(1000, 1000);
+    return NULL;
+}
+
+/* What piled up in the slot of a thread that has ended is released by the next thread that sweeps
+ * its own slot. */
+START_TEST(a_sweep_takes_along_what_piled_up)
+{
+    struct lladd_thread thread;
+    begin_case();
+    struct lladd_epoch *in = enter();
+    ck_assert_int_eq(lladd_thread_start(&thread, retires_and_ends, NULL), 0);
+    lladd_thread_join(&thread);
+    expect(0, 1000 * 1000);
+    lladd_epoch_leave(epochs, in);
+    expect(0, 1000 * 1000);
+    retire_some(SWEEP - 1, 1);
+    expect(0, 1000 * 1000 + SWEEP - 1);
+    retire_some(1, 1);
+    expect(1000 + SWEEP, 0);
+    end_case();
+}
+END_TEST
+
 /* ---- many threads ---------------------------------------------------------------------------- */
 
 static uint64_t words[WORDS]; /* atomic: struct object * */
@@ -368,6 +395,7 @@ int main(void)
     tcase_add_test(c, each_stay_has_a_slot_of_its_own);
     tcase_add_test(c, without_memory_no_more_threads_enter);
     tcase_add_test(c, a_parked_thread_keeps_what_it_may_see);
+    tcase_add_test(c, a_sweep_takes_along_what_piled_up);
     tcase_add_test(c, threads_never_see_a_released_object);
     suite_add_tcase(s, c);
     SRunner *run = srunner_create(s);
