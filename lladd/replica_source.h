@@ -32,9 +32,10 @@ struct lladd_replica_source;
 
 /** Opens a source of n logged managed tables, from a position of lladd_replica_from on; 0: all that
  *  the tables ever had. It opens the tables, and sets the pin "replica.<name>", which stays when
- *  the source is closed: the name has 1 to 55 bytes. LLADD_OUT_OF_RANGE, with both LSNs: the log
- *  from `from` on is gone, and the tables must be copied anew. LLADD_BAD_STATE: a table is
- *  unlogged. Other errors are those of lladd_managed_open and lladd_pin_set. */
+ *  the source is closed: the name has 1 to 55 bytes. After an error there is no new pin.
+ *  LLADD_OUT_OF_RANGE, with both LSNs: the log from `from` on is gone, and the tables must be
+ *  copied anew. LLADD_BAD_STATE: a table is unlogged. Other errors are those of lladd_managed_open
+ *  and lladd_pin_set. */
 LLADD_API int lladd_replica_source_open(struct lladd_db *, const char *name,
                                         const char *const *tables, size_t n, uint64_t from,
                                         struct lladd_replica_source **out, struct lladd_error *);

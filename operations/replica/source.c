@@ -28,6 +28,7 @@ struct lladd_replica_source {
     struct lladd_db *db;
     char pin[64];
     uint64_t pinned; /* the pin's LSN */
+    bool pins;       /* the open has made the pin */
     struct lladd_managed **tables;
     size_t n;
     struct lladd_journal_follower *follower;
@@ -52,6 +53,7 @@ static int want_pin(struct lladd_replica_source *s, struct lladd_error *err)
         TRY(lladd_log_keep(s->db, s->pin, lladd_lsn_of(0), &hold, err));
         at = lladd_log_hold_raise(hold, lladd_lsn_of(0));
         rc = lladd_pin_set(s->db, s->pin, at, &why);
+        s->pins = !rc;
         lladd_log_release(hold);
     }
     if (rc && err)
@@ -115,10 +117,13 @@ int lladd_replica_source_open(struct lladd_db *db, const char *name, const char 
         rc = want_pin(s, err);
     if (!rc)
         rc = open_follower(s, err);
-    if (!rc)
+    if (!rc) {
         *out = s;
-    else
-        (void)lladd_replica_source_close(s, NULL); /* `rc` is the error that counts */
+        return 0;
+    }
+    if (s->pins)
+        (void)lladd_pin_clear(db, s->pin, NULL); /* `rc` is the error that counts */
+    (void)lladd_replica_source_close(s, NULL);
     return rc;
 }
 

@@ -233,6 +233,27 @@ START_TEST(acknowledgements_move_the_pin)
 }
 END_TEST
 
+/* An open that fails removes a pin that it has made, because nothing would move it. A pin that was
+ * there stays. */
+START_TEST(a_failed_open_leaves_no_pin)
+{
+    lladd_lsn at;
+    begin_source();
+    fill_log();
+    ck_assert_int_eq(lladd_replica_source_open(a.db, "r", names, 2, 0, &s, &a.err),
+                     LLADD_OUT_OF_RANGE);
+    ck_assert_ptr_nonnull(strstr(a.err.message, "the log begins at"));
+    ck_assert_int_eq(lladd_pin_get(a.db, "replica.r", &at, &a.err), LLADD_NOT_FOUND);
+    open_source(stats().log_oldest);
+    close_source();
+    ck_assert_int_eq(lladd_replica_source_open(a.db, "r", names, 2, 0, &s, &a.err),
+                     LLADD_OUT_OF_RANGE);
+    ok_db(&a, lladd_pin_get(a.db, "replica.r", &at, &a.err));
+    ok_db(&a, lladd_pin_clear(a.db, "replica.r", &a.err));
+    end_source();
+}
+END_TEST
+
 /* The log is full, because the pin keeps it. A new source can be opened and moves the pin. */
 START_TEST(a_full_log_does_not_keep_the_source_away)
 {
@@ -438,6 +459,7 @@ int main(void)
     tcase_add_test(tc, changes_become_events);
     tcase_add_test(tc, a_source_goes_on_after_a_commit);
     tcase_add_test(tc, acknowledgements_move_the_pin);
+    tcase_add_test(tc, a_failed_open_leaves_no_pin);
     tcase_add_test(tc, a_full_log_does_not_keep_the_source_away);
     tcase_add_loop_test(tc, a_replica_has_the_rows_of_its_source, 0, 10);
     tcase_add_loop_test(tc, each_failure_can_be_repeated, 0, 2);
