@@ -161,8 +161,9 @@ LLADD_API int lladd_managed_each(struct lladd_db *, int (*fn)(void *ctx, const c
 /** Writes a value for a key, or a tombstone, which deletes the key whether it exists or not.
  *  LLADD_CONFLICT if another transaction is writing the key, or has committed a change of the key
  *  since the snapshot; LLADD_REJECTED if the table's configurations cannot store the value,
- *  LLADD_TOO_LARGE if no journal record can be that long, LLADD_BAD_STATE if the table is unlogged
- *  and the transaction has no position. May wait a short time if digests or combines are late. With
+ *  LLADD_TOO_LARGE if the value has more than LLADD_DTABLE_VALUE_MAX bytes, or if the table is
+ *  logged and no journal record can be that long; LLADD_BAD_STATE if the table is unlogged and the
+ *  transaction has no position. May wait a short time if digests or combines are late. With
  *  LLADD_MANAGED_LEVELS and background threads: if the memory is full and the last digest failed,
  *  returns the code of that failure and changes nothing. */
 LLADD_API int lladd_managed_put(struct lladd_txn *, struct lladd_managed *,

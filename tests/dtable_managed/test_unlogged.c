@@ -6,6 +6,7 @@
  */
 #include "managed_fixture.h"
 
+#include <lladd/extension.h>
 #include <lladd/sync.h>
 #include <stdio.h>
 
@@ -260,6 +261,30 @@ START_TEST(one_writer_at_a_time)
     commit(third);
     managed_expect(&b, t, "1=a 2=c");
     ck_assert_uint_eq(managed_stats(&b, t).conflicts, 2);
+    managed_done(&b, t);
+}
+END_TEST
+
+/* No journal record could hold the value. */
+START_TEST(values_may_be_longer_than_a_record)
+{
+    static char large[8u << 20], out[sizeof large];
+    const struct lladd_dtable_key key = lladd_dtable_u32(1);
+    const struct lladd_dtable_value v = lladd_dtable_value_of(large, sizeof large);
+    const struct lladd_managed_row row = {key, v};
+    size_t len = 0;
+    t = begin(LLADD_MANAGED_LEVELS);
+    ck_assert_uint_gt(sizeof large, lladd_log_object_max(b.db));
+    struct lladd_txn *txn = fixture_begin(&b);
+    at(txn, 1, 2);
+    ok(txn, lladd_managed_put(txn, t, &key, &v));
+    ok(txn, lladd_managed_put_many(txn, t, &row, 1, NULL));
+    commit(txn);
+    digest();
+    txn = fixture_begin(&b);
+    ok(txn, lladd_managed_get(txn, t, &key, out, sizeof out, &len));
+    ck_assert_uint_eq(len, sizeof large);
+    commit(txn);
     managed_done(&b, t);
 }
 END_TEST
@@ -745,6 +770,7 @@ int main(void)
     tcase_add_test(tc, positions_ascend);
     tcase_add_test(tc, logged_tables_have_no_positions);
     tcase_add_test(tc, one_writer_at_a_time);
+    tcase_add_test(tc, values_may_be_longer_than_a_record);
     tcase_add_test(tc, prepare_is_refused);
     tcase_add_test(tc, several_positions_in_a_transaction);
     tcase_add_test(tc, rollbacks_take_positions_back);

@@ -156,7 +156,7 @@ int lladd_managed_delete_range(struct lladd_txn *txn, struct lladd_managed *t,
     TRY(ll_managed__begin_writing(txn, u));
     if (ll_managed__entry_put_range(u, from, to, &entry))
         return ll_managed__no_memory(lladd_txn_error_out(txn));
-    if (entry.len > ll_managed__entry_most(t))
+    if (!t->unlogged && entry.len > ll_managed__entry_most(t))
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_TOO_LARGE,
                                "a range of %zu bytes: a record of the journal takes at most %zu",
                                entry.len, ll_managed__entry_most(t));

@@ -184,11 +184,12 @@ static int check(struct lladd_txn *txn, const struct lladd_managed *t,
                  const struct lladd_dtable_key *key, const struct lladd_dtable_value *v)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
+    size_t most = t->unlogged ? LLADD_DTABLE_VALUE_MAX : ll_managed__entry_most(t);
     TRY(lladd_dtable_check_key(&t->order, key, err));
     if (v->state != LLADD_DTABLE_FOUND && v->state != LLADD_DTABLE_TOMBSTONE)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "neither a value nor a tombstone");
     if (v->state == LLADD_DTABLE_FOUND &&
-        (v->bytes.len > LLADD_DTABLE_VALUE_MAX || v->bytes.len > ll_managed__entry_most(t)))
+        (v->bytes.len > LLADD_DTABLE_VALUE_MAX || v->bytes.len > most))
         return lladd_error_set(err, LLADD_TOO_LARGE, "a value of %zu bytes", v->bytes.len);
     return 0;
 }
