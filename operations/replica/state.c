@@ -175,6 +175,16 @@ static size_t count(const char *const *tables)
     return n;
 }
 
+static int named_once(const char *const *tables, size_t n, struct lladd_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(tables[i], tables[k]) == 0)
+                return lladd_error_set(err, LLADD_BAD_ARGUMENT, "table \"%s\" is named twice",
+                                       tables[i]);
+    return 0;
+}
+
 /* A new replica: takes over tables and source from the options. */
 static int take_options(struct lladd_replica *r, const struct lladd_replica_options *o,
                         struct lladd_error *err)
@@ -187,14 +197,10 @@ static int take_options(struct lladd_replica *r, const struct lladd_replica_opti
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "the source's name has %zu bytes", source);
     if (source)
         TRY(ll_replica__copy_text(r->db, o->source, source, &r->source, err));
+    TRY(named_once(o->tables, n, err));
     TRY(ll_replica__make_tables(r, n, err));
-    for (size_t i = 0; i < n; i++) {
-        for (size_t k = 0; k < i; k++)
-            if (strcmp(o->tables[i], o->tables[k]) == 0)
-                return lladd_error_set(err, LLADD_BAD_ARGUMENT, "table \"%s\" is named twice",
-                                       o->tables[i]);
+    for (size_t i = 0; i < n; i++)
         TRY(ll_replica__add_table(r, o->tables[i], strlen(o->tables[i]), err));
-    }
     return 0;
 }
 
@@ -207,6 +213,8 @@ static int compare_options(const struct lladd_replica *r, const struct lladd_rep
                                "replica \"%s\" follows the source \"%s\", not \"%s\"", r->name,
                                r->source ? r->source : "", o->source);
     size_t n = o->tables ? count(o->tables) : r->n_tables;
+    if (o->tables)
+        TRY(named_once(o->tables, n, err));
     for (size_t i = 0; o->tables && i < n; i++) {
         size_t k = 0;
         while (k < r->n_tables && strcmp(r->tables[k].name, o->tables[i]) != 0)

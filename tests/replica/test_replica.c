@@ -669,6 +669,8 @@ START_TEST(a_replica_keeps_its_tables_and_its_source)
     open_refused(&o, LLADD_BAD_ARGUMENT, "2 tables");
     o.tables = foreign;
     open_refused(&o, LLADD_BAD_ARGUMENT, "none");
+    o.tables = twice;
+    open_refused(&o, LLADD_BAD_ARGUMENT, "twice");
     o.tables = turned;
     o.source = "another";
     open_refused(&o, LLADD_OTHER_DATABASE, "shop at");
