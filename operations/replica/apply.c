@@ -301,6 +301,8 @@ static int digest_lagging(struct lladd_replica *r, struct lladd_error *err)
         struct lladd_managed_position at;
         bool rows;
         TRY(ll_replica__table_at(&r->tables[i], &at, &rows, err));
+        if (at.commit < r->stored.commit)
+            at = r->stored; /* REP-2 */
         if (!rows || now <= at.from || now - at.from <= r->lag)
             continue;
         struct lladd_error why = LLADD_ERROR_INIT;
