@@ -120,8 +120,9 @@ struct lladd_replica_options {
  *  the last crash. From now on nothing else may write to the tables. LLADD_BUSY if the replica is
  *  open, or a table is busy. LLADD_NOT_FOUND: a table does not exist, or the replica is new and no
  *  tables are given. LLADD_BAD_STATE: a table is logged. LLADD_OTHER_DATABASE: the stored source is
- *  another one. LLADD_BAD_ARGUMENT: other tables than the stored ones, or a name that is empty, too
- *  long, or contains ':'. LLADD_NEWER_FORMAT, LLADD_CORRUPT_RUN: the stored state. */
+ *  another one. LLADD_BAD_ARGUMENT: other tables than the stored ones, a table that is named twice,
+ *  a name that is empty, too long, or contains ':', or more than a mebibyte of names.
+ *  LLADD_NEWER_FORMAT, LLADD_CORRUPT_RUN: the stored state. */
 LLADD_API int lladd_replica_open(struct lladd_db *, const char *name,
                                  const struct lladd_replica_options *, struct lladd_replica **out,
                                  struct lladd_error *);

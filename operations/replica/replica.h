@@ -144,6 +144,8 @@ void ll_replica__slot_name(const struct lladd_replica *, uint32_t slot,
 
 /* Reads the blob: tables, source, position. This state is durable then. */
 int ll_replica__read(struct lladd_replica *, struct lladd_error *);
+/* Returns LLADD_BAD_ARGUMENT if ll_replica__read would refuse the state as too long. */
+int ll_replica__check_size(const struct lladd_replica *, struct lladd_error *);
 /* Makes the blob and its root; ctx is the replica. */
 int ll_replica__make(void *ctx, struct lladd_txn *);
 /* Replaces the position in the blob; ctx is a struct ll_replica_storing. */

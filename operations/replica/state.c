@@ -201,7 +201,7 @@ static int take_options(struct lladd_replica *r, const struct lladd_replica_opti
     TRY(ll_replica__make_tables(r, n, err));
     for (size_t i = 0; i < n; i++)
         TRY(ll_replica__add_table(r, o->tables[i], strlen(o->tables[i]), err));
-    return 0;
+    return ll_replica__check_size(r, err);
 }
 
 /* A stored replica: the options may only say what is stored. */

@@ -14,13 +14,30 @@ enum { STATE_HEAD = 32, STATE_MAX = 1 << 20 };
 
 /* ---- the state as bytes ---------------------------------------------------------------------- */
 
+static size_t state_size(const struct lladd_replica *r)
+{
+    size_t n = STATE_HEAD + (r->source ? strlen(r->source) : 0);
+    for (size_t i = 0; i < r->n_tables; i++)
+        n += 1 + strlen(r->tables[i].name);
+    return n;
+}
+
+int ll_replica__check_size(const struct lladd_replica *r, struct lladd_error *err)
+{
+    size_t n = state_size(r);
+    return n <= STATE_MAX
+               ? 0
+               : lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                                 "the state of a replica of %zu tables has %zu bytes; at most %d "
+                                 "are possible",
+                                 r->n_tables, n, STATE_MAX);
+}
+
 /* The bytes of the replica's state; the caller frees them. */
 static unsigned char *state_bytes(const struct lladd_replica *r, struct lladd_managed_position at,
                                   size_t *len)
 {
-    size_t source = r->source ? strlen(r->source) : 0, n = STATE_HEAD + source;
-    for (size_t i = 0; i < r->n_tables; i++)
-        n += 1 + strlen(r->tables[i].name);
+    size_t source = r->source ? strlen(r->source) : 0, n = state_size(r);
     unsigned char *bytes = lladd_mem_alloc(r->db, n), *p = bytes + STATE_HEAD;
     if (!bytes)
         return NULL;

@@ -7,6 +7,8 @@
  */
 #include "replica_fixture.h"
 
+#include <lladd/bytes.h>
+
 static struct fixture b;
 static struct lladd_replica *r;
 static struct source s;
@@ -205,6 +207,26 @@ START_TEST(a_late_row_is_not_digested_at_once)
 }
 END_TEST
 
+/* What an open could not read again is not stored. */
+START_TEST(too_many_tables_are_refused)
+{
+    enum { TABLES = 6000, LENGTH = LLADD_MANAGED_NAME_MAX };
+    static char names[TABLES][LENGTH + 1];
+    static const char *tables[TABLES + 1];
+    struct lladd_replica_options o = LLADD_REPLICA_OPTIONS_INIT;
+    replica_begin(&b);
+    for (unsigned i = 0; i < TABLES; i++) {
+        memset(names[i], 'n', LENGTH);
+        lladd_put32((unsigned char *)names[i], 0x01010101u + i % 200 + (i / 200 << 8));
+        tables[i] = names[i];
+    }
+    o.tables = tables;
+    ck_assert_int_eq(replica_try_open(&b, &o, &r), LLADD_BAD_ARGUMENT);
+    ck_assert_msg(strstr(b.err.message, "6000 tables"), "%s", b.err.message);
+    fixture_free(&b);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("restart");
@@ -212,6 +234,7 @@ int main(void)
     tcase_add_loop_test(tc, after_every_event, 0, 4);
     tcase_add_test(tc, a_source_may_send_too_much);
     tcase_add_test(tc, a_late_row_is_not_digested_at_once);
+    tcase_add_test(tc, too_many_tables_are_refused);
     tcase_add_loop_test(tc, a_closed_replica_is_durable, 0, 2);
     suite_add_tcase(suite, tc);
     return fixture_run(suite);
