@@ -164,6 +164,21 @@ int ll_double_write_look(const void *first_page, uint32_t page_size, uint32_t sa
     return 0;
 }
 
+static bool is_whole(const struct ll_buffer *b, lladd_pageno n, const unsigned char *bytes)
+{
+    return ll_page_verify(b->cfg.salt, n, bytes, b->page_size, b->cfg.name, NULL) == 0;
+}
+
+static int put_page(struct ll_buffer *b, lladd_pageno n, unsigned char *bytes,
+                    struct lladd_error *err)
+{
+    struct lladd_iovec piece = {bytes, b->page_size};
+    int rc = ll_buffer__write_run(b, &piece, 1, n.v, 1, err);
+    if (rc == 0)
+        ll_buffer__note_write(b, false);
+    return rc;
+}
+
 /* Reads copy i (page n). LLADD_END: the copy is not complete, so step 2 did not begin. */
 static int read_copy(struct ll_buffer *b, uint32_t i, lladd_pageno n, unsigned char *bytes,
                      struct lladd_error *err)
@@ -175,8 +190,7 @@ static int read_copy(struct ll_buffer *b, uint32_t i, lladd_pageno n, unsigned c
         return LLADD_END;
     if (rc != 0)
         return ll_fail_io(err, rc, false, "read", b->cfg.dwb_name);
-    bool whole = ll_page_checksum(bytes) == lladd_get32(entry + 8) &&
-                 ll_page_verify(b->cfg.salt, n, bytes, b->page_size, b->cfg.dwb_name, NULL) == 0;
+    bool whole = ll_page_checksum(bytes) == lladd_get32(entry + 8) && is_whole(b, n, bytes);
     return whole ? 0 : LLADD_END;
 }
 
@@ -192,7 +206,7 @@ static int restore_one(struct ll_buffer *b, uint32_t i, uint64_t *restored, stru
     int rc = ll_buffer__read_pages(b, n.v, 1, bytes, err);
     if (rc != 0 && rc != LLADD_READ_FAILED)
         return rc;
-    bool torn = rc || ll_page_verify(b->cfg.salt, n, bytes, b->page_size, b->cfg.name, NULL) != 0;
+    bool torn = rc || !is_whole(b, n, bytes);
     uint64_t lsn = ll_page_lsn(bytes).v;
     rc = read_copy(b, i, n, bytes, err);
     if (rc == LLADD_END)
@@ -200,14 +214,9 @@ static int restore_one(struct ll_buffer *b, uint32_t i, uint64_t *restored, stru
     /* A whole page is rewritten as it is, if it is newer than the copy, or the copy is lost. */
     if (!torn && (rc == LLADD_READ_FAILED || (rc == 0 && lsn > ll_page_lsn(bytes).v)))
         rc = ll_buffer__read_pages(b, n.v, 1, bytes, err);
-    if (rc != 0)
-        return rc;
-    struct lladd_iovec piece = {bytes, b->page_size};
-    rc = ll_buffer__write_run(b, &piece, 1, n.v, 1, err);
-    if (rc == 0) {
-        ll_buffer__note_write(b, false);
-        *restored += torn;
-    }
+    if (rc == 0)
+        rc = put_page(b, n, bytes, err);
+    *restored += rc == 0 && torn;
     return rc;
 }
 
@@ -249,6 +258,37 @@ static int clear(struct ll_buffer *b, struct lladd_error *err)
     return sync_area(b, rc, err);
 }
 
+/* `io`: the error of reading the header. A copy says which page it is of, but not whether it is of
+ * the last batch, so it may be too old to replace a torn page. If the pages of all copies are whole
+ * in their places, no copy is needed. As in restore_one, these pages are rewritten. A copy of zeros
+ * does not say which page it is of; if that page is torn, its checksum says so. */
+static int restore_none(struct ll_buffer *b, bool unclean, int io, struct lladd_error *err)
+{
+    unsigned char *bytes = b->dwb_scratch + b->page_size;
+    bool doubt = ll_io_code(io, false) != LLADD_READ_FAILED;
+    for (uint32_t i = 0; !doubt && unclean && i < b->dwb_pages; i++) {
+        uint64_t at = (i + 1) * (uint64_t)b->page_size;
+        int rc = ll_io_read_full(b->cfg.dev, b->dwb, bytes, b->page_size, at);
+        if (rc == -ENODATA) /* the area ends here: no more copies */
+            break;
+        lladd_pageno n = lladd_page_of(ll_page_number(bytes));
+        doubt = rc != 0;
+        if (doubt || ll_page_is_zero(bytes, b->page_size) || n.v >= ll_buffer_file_pages(b) ||
+            !is_whole(b, n, bytes))
+            continue;
+        rc = ll_buffer__read_pages(b, n.v, 1, bytes, err);
+        if (rc != 0 && rc != LLADD_READ_FAILED)
+            return rc;
+        doubt = rc != 0 || !is_whole(b, n, bytes);
+        if (!doubt && (rc = put_page(b, n, bytes, err)) != 0)
+            return rc;
+    }
+    if (doubt)
+        return ll_fail_io(err, io, false, "read", b->cfg.dwb_name);
+    int rc = unclean ? ll_buffer_sync(b, err) : 0;
+    return rc == 0 ? clear(b, err) : rc;
+}
+
 /* Under dwb_latch. */
 static int restore(struct ll_buffer *b, bool unclean, uint64_t *restored, struct lladd_error *err)
 {
@@ -260,7 +300,7 @@ static int restore(struct ll_buffer *b, bool unclean, uint64_t *restored, struct
         return ll_fail(err, LLADD_MISSING_FILE, "the double-write area \"%s\" is too short",
                        b->cfg.dwb_name);
     if (rc != 0)
-        return ll_fail_io(err, rc, false, "read", b->cfg.dwb_name);
+        return restore_none(b, unclean, rc, err);
     /* A torn header: the crash was in step 1 or 3, so no page is torn. The header is cleared,
      * because `lladd verify` would report it after the next clean stop.
      *

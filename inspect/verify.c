@@ -212,10 +212,12 @@ static int verify_dwb(struct ll_verify *c)
         return ll_verify_tell_file(c, LLADD_FINDING_DAMAGE, LLADD_MISSING_FILE, "dwb",
                                    LL_VERIFY_NO_OFFSET,
                                    "the double-write area is shorter than a page");
-    if (rc)
-        return ll_verify_tell_file(c, LLADD_FINDING_DAMAGE,
-                                   ll_fail_io(&why, rc, false, "read", "dwb"), "dwb", 0,
-                                   why.message);
+    if (rc) { /* after a clean stop the area is not needed, and the next write repairs it */
+        rc = ll_fail_io(&why, rc, false, "read", "dwb");
+        bool needed = !v->info.clean || rc != LLADD_READ_FAILED;
+        return ll_verify_tell_file(c, needed ? LLADD_FINDING_DAMAGE : LLADD_FINDING_REPAIR, rc,
+                                   "dwb", 0, why.message);
+    }
     if (look == LLADD_CORRUPT_PAGE && !v->info.clean)
         return ll_verify_tell_file(
             c, LLADD_FINDING_NOTE, 0, "dwb", 0,

@@ -337,6 +337,15 @@ static void leave_copy(struct fixture *r, uint64_t n, uint64_t value, uint32_t s
     area_io(r, true, FIXTURE_PAGE, page, FIXTURE_PAGE);
 }
 
+static void leave_copies_of_two(struct fixture *r, uint64_t n, uint64_t other)
+{
+    unsigned char page[FIXTURE_PAGE];
+    leave_copy(r, other, 9, FIXTURE_SALT, 1, 1);
+    area_io(r, false, FIXTURE_PAGE, page, FIXTURE_PAGE);
+    area_io(r, true, 2 * FIXTURE_PAGE, page, FIXTURE_PAGE);
+    leave_copy(r, n, 9, FIXTURE_SALT, 1, 1);
+}
+
 START_TEST(a_page_is_restored)
 {
     struct fixture r;
@@ -540,6 +549,76 @@ START_TEST(a_copy_of_a_whole_page_cannot_be_read)
 }
 END_TEST
 
+/* The header cannot be read, and two copies are whole, perhaps of an earlier batch. If their pages
+ * are whole in their places, no page is torn, and the area is emptied. The pages keep their
+ * contents, and are written again and synced (REC-4). */
+START_TEST(a_header_that_cannot_be_read_over_whole_pages)
+{
+    struct fixture r;
+    uint64_t restored = 7;
+    open_fixture(&r, _i);
+    fixture_put(&r, 0, 1);
+    fixture_put(&r, 1, 2);
+    fixture_flush(&r);
+    leave_copies_of_two(&r, 0, 1);
+    fixture_reopen(&r);
+    fault_device_bad_sector(r.fault, "dwb", 100);
+    fault_device_reset_calls(r.fault);
+    ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), 0);
+    ck_assert_uint_eq(restored, 0);
+    ck_assert_uint_eq(fault_device_calls(r.fault, FAULT_PWRITEV), 3); /* two pages, the header */
+    ck_assert_uint_eq(fault_device_calls(r.fault, FAULT_SYNC), 2);
+    ck_assert(area_is_empty(&r));
+    ck_assert_uint_eq(fixture_get(&r, 0), 1);
+    ck_assert_uint_eq(fixture_get(&r, 1), 2);
+    fixture_close(&r);
+}
+END_TEST
+
+/* The header cannot be read, and neither can a copy or the page of a copy. Or that page is torn. */
+START_TEST(a_header_that_cannot_be_read_over_a_doubtful_page)
+{
+    for (unsigned how = 0; how < 3; how++) {
+        struct fixture r;
+        uint64_t restored;
+        open_fixture(&r, _i);
+        fixture_put(&r, 0, 1);
+        fixture_put(&r, 1, 2);
+        fixture_flush(&r);
+        leave_copies_of_two(&r, 0, 1);
+        if (how == 2)
+            fixture_poke(&r, FIXTURE_PAGE + 512, "torn", 4);
+        fixture_reopen(&r);
+        fault_device_bad_sector(r.fault, "dwb", 100);
+        if (how < 2)
+            fault_device_bad_sector(r.fault, how ? "pages" : "dwb", (2 - how) * FIXTURE_PAGE + 512);
+        ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), LLADD_READ_FAILED);
+        ck_assert_ptr_nonnull(strstr(r.err.message, "dwb"));
+        fault_device_bad_sector(r.fault, NULL, 0);
+        ck_assert(!area_is_empty(&r));
+        ck_assert_uint_eq(fixture_get(&r, 0), 1);
+        fixture_close(&r);
+    }
+}
+END_TEST
+
+/* After a clean stop no page is torn, so the first write to the page file empties the area. */
+START_TEST(a_header_that_cannot_be_read_after_a_clean_stop)
+{
+    struct fixture r;
+    open_fixture(&r, _i);
+    fixture_put(&r, 0, 1);
+    fixture_flush(&r);
+    fixture_reopen(&r);
+    fault_device_bad_sector(r.fault, "dwb", 100);
+    fixture_put(&r, 0, 2);
+    fixture_flush(&r);
+    ck_assert(area_is_empty(&r));
+    ck_assert_uint_eq(fixture_stored(&r, 0), 2);
+    fixture_close(&r);
+}
+END_TEST
+
 /* The page in its place cannot be read. The copy replaces it, if the copy is whole. */
 START_TEST(a_page_that_cannot_be_read_is_restored)
 {
@@ -628,6 +707,9 @@ int main(void)
     tcase_add_loop_test(t, any_bit_of_the_header, 0, FIXTURE_HEAP_FILES);
     tcase_add_loop_test(t, copies_that_cannot_be_read, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, a_copy_of_a_whole_page_cannot_be_read, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_header_that_cannot_be_read_over_whole_pages, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_header_that_cannot_be_read_over_a_doubtful_page, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_header_that_cannot_be_read_after_a_clean_stop, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, a_page_that_cannot_be_read_is_restored, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, looking_into_an_area, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, create_refuses_what_exists, 0, FIXTURE_KINDS);
