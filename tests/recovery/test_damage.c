@@ -560,6 +560,54 @@ START_TEST(torn_pages_are_rebuilt_in_recovery)
 }
 END_TEST
 
+/* ---- bad sectors --------------------------------------------------------------------------- */
+
+enum { SECTOR = 4096 };
+
+/* Opens with a sector that is noise, or that cannot be read. */
+static struct verdict try_sector(unsigned i, size_t at, bool noise, bool *opens)
+{
+    struct file *f = &saved.files[i];
+    size_t len = f->len - at < SECTOR ? f->len - at : SECTOR;
+    char what[128];
+    unsigned char *bytes = malloc(f->len);
+    memcpy(bytes, f->bytes, f->len);
+    if (noise)
+        seeded_fill(at, bytes + at, len);
+    mount(i, bytes, f->len);
+    if (!noise)
+        fault_device_bad_sector(r.fd, f->name, at + len / 2);
+    snprintf(what, sizeof what, "%s, %s sector at %zu", f->name, noise ? "noise" : "bad", at);
+    struct verdict v = try(i, what);
+    *opens = v.said[0] == 0 && v.complete;
+    free(bytes);
+    return v;
+}
+
+/* A sector that cannot be read is tolerated where noise is tolerated. It is never taken for a write
+ * that the crash has interrupted. */
+START_TEST(a_bad_sector_is_tolerated_like_noise)
+{
+    unsigned tolerated = 0, refused = 0;
+    make(_i);
+    for (unsigned i = 0; i < saved.n_files; i++)
+        for (size_t at = 0; at < saved.files[i].len; at += SECTOR) {
+            bool noise, bad;
+            (void)try_sector(i, at, true, &noise);
+            struct verdict v = try_sector(i, at, false, &bad);
+            ck_assert_msg(bad || !noise, "%s: %zu: noise is tolerated; %s", saved.files[i].name, at,
+                          v.said);
+            ck_assert_msg(v.complete, "%s: %zu: a commit is lost", saved.files[i].name, at);
+            ck_assert_msg(bad || v.named, "%s: %zu: not named", saved.files[i].name, at);
+            tolerated += bad;
+            refused += !bad;
+        }
+    printf("bad sectors: %u tolerated, %u refused\n", tolerated, refused);
+    ck_assert_uint_gt(tolerated, 0);
+    throw_away();
+}
+END_TEST
+
 /* ---- the control block --------------------------------------------------------------------- */
 
 /* A power failure may destroy the copy that is being written. The next write begins with the
@@ -667,6 +715,7 @@ int main(void)
     tcase_add_test(tc, a_damaged_page_is_rebuilt_online);
     tcase_add_test(tc, a_page_that_cannot_be_rebuilt_is_an_error_and_the_others_work);
     tcase_add_test(tc, torn_pages_are_rebuilt_in_recovery);
+    tcase_add_loop_test(tc, a_bad_sector_is_tolerated_like_noise, 0, 2);
     tcase_add_loop_test(tc, a_damaged_copy_of_the_control_block_is_written_first, 0, 2);
     tcase_add_loop_test(tc, a_bad_sector_of_control_is_replaced, 0, CONTROL_PARTS);
     tcase_add_loop_test(tc, both_copies_of_control_are_bad_and_one_cannot_be_read, 0, 6);
