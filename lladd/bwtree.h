@@ -166,8 +166,8 @@ LLADD_API int lladd_bwtree_cursor_row(struct lladd_bwtree_cursor *, struct lladd
 /** Sizes and counts of a tree. The sizes are approximate if other threads change the tree
  *  meanwhile. The counters count since the tree was opened. Each pair of counters tells how often
  *  the compare-and-swap of such a change succeeded, and how often another thread's came first: a
- *  change of a row and an index term are then tried again, a split and a consolidation are left to
- *  a later thread. */
+ *  change of a row and an index term are then tried again, so is a consolidation if it can take the
+ *  other thread's change along, and a split is left to a later thread. */
 struct lladd_bwtree_stats {
     size_t struct_size;
     uint64_t rows;

@@ -388,10 +388,12 @@ uint32_t ll_bwtree__right(const struct lladd_bwtree *, const struct bw_state *, 
 
 /* Makes a page of a chain. NULL: out of memory. */
 struct bw_page *ll_bwtree__fold(struct lladd_bwtree *, const struct bw_state *head, bool slab);
-/* Consolidates a page with this state, if it still has the state, and then splits it if it is too
- * large. Both may fail without harm. */
+/* Consolidates a page with this state, and with the deltas that other threads put in front of it
+ * meanwhile. Then splits the page if it is too large and there were no such deltas. Both may fail
+ * without harm. */
 void ll_bwtree__consolidate(struct bw_call *, uint32_t pid, const struct bw_state *head);
-/* Consolidates the page if the chain of this delta, which was just installed, is long. */
+/* Consolidates the page if the chain of this delta, which was just installed, is long, and no newer
+ * delta's thread is about to do it. */
 void ll_bwtree__maintain(struct bw_call *, uint32_t pid, const struct bw_delta *);
 /* Splits a page without deltas, if no other thread changes it meanwhile. */
 void ll_bwtree__split(struct bw_call *, uint32_t pid, struct bw_page *);

@@ -3,8 +3,10 @@
  * Consolidation: a new page with the rows of a page and its chain replaces both. The rows between
  * the keys of deltas are copied in stretches. Of several deltas for a key the newest counts.
  *
- * A thread that has made a chain long consolidates it after its own change. If another thread has
- * changed the page meanwhile, the new page is freed, and a later thread tries again.
+ * A thread that has made a chain long consolidates it after its own change. Another thread may
+ * change the page meanwhile. If it has only put deltas in front of the chain, they are copied in
+ * front of the new page, which then replaces the longer chain. So two threads that change one page
+ * in turn do not keep each other from consolidating it.
  */
 #include "operations/bwtree/bwtree.h"
 
@@ -12,6 +14,10 @@
  * an inner page of fewer than CHILDREN are not split: with long keys, too, each level must have
  * fewer pages than the level below it. */
 enum { USUAL = 64, ROWS = 2, CHILDREN = 4 };
+
+/* A new page takes along so many deltas of other threads. With more it would need a consolidation
+ * itself. */
+enum { ALONG = 16 };
 
 /* The deltas of a chain that count, in the order of their keys. */
 struct fold {
@@ -103,25 +109,74 @@ struct bw_page *ll_bwtree__fold(struct lladd_bwtree *t, const struct bw_state *h
     return made;
 }
 
+/* Copies a delta in front of a state that no other thread sees. */
+static const struct bw_state *copy_delta(struct lladd_bwtree *t, const struct bw_state *head,
+                                         const struct bw_delta *d)
+{
+    struct bw_change change = {.kind = (enum bw_kind)d->s.kind,
+                               .key = bw_delta_key(d),
+                               .value_len = d->value_len,
+                               .child = d->child,
+                               .bounded = d->s.bounded};
+    if (change.kind == BW_PUT)
+        change.value = bw_delta_value(t, d);
+    if (change.bounded)
+        change.high = bw_delta_high(d);
+    const struct bw_page *page = bw_bottom(head);
+    uint32_t at = ll_bwtree__lower(t, page, change.key, 0, page->n);
+    const struct bw_delta *copy = ll_bwtree__delta(t, head, at, &change);
+    return copy ? &copy->s : NULL;
+}
+
+/* *made is to replace `head`, but `now` is the present state. Copies the deltas that were put in
+ * front of `head` in front of *made. Returns false if there are other changes, or too many. */
+static bool take_along(struct lladd_bwtree *t, const struct bw_state **made,
+                       const struct bw_state *head, const struct bw_state *now)
+{
+    const struct bw_delta *late[ALONG];
+    uint32_t n = 0;
+    if (bw_bottom(now) != bw_bottom(head) || now->chain - head->chain + (*made)->chain > ALONG)
+        return false;
+    for (const struct bw_state *s = now; s != head; s = s->next)
+        late[n++] = bw_delta_of(s);
+    while (n > 0) {
+        const struct bw_state *copy = copy_delta(t, *made, late[--n]);
+        if (!copy)
+            return false;
+        *made = copy;
+    }
+    return true;
+}
+
 void ll_bwtree__consolidate(struct bw_call *c, uint32_t pid, const struct bw_state *head)
 {
     struct lladd_bwtree *t = c->t;
     struct bw_page *p = ll_bwtree__fold(t, head, true);
     if (!p)
         return;
-    if (!bw_replace(t, pid, head, &p->s)) {
+    const struct bw_state *made = &p->s;
+    while (!bw_replace(t, pid, head, made)) {
+        const struct bw_state *now = bw_load(t, pid);
         bw_count(&c->counts->consolidations_failed);
-        ll_bwtree__page_free(t, p);
-        return;
+        if (!take_along(t, &made, head, now)) {
+            ll_bwtree__chain_free(t, made);
+            return;
+        }
+        head = now;
     }
     bw_count(&c->counts->consolidations);
     ll_bwtree__chain_retire(c, head);
-    if (p->used > t->page_bytes && p->n >= (p->s.level ? CHILDREN : ROWS))
+    if (made == &p->s && p->used > t->page_bytes && p->n >= (p->s.level ? CHILDREN : ROWS))
         ll_bwtree__split(c, pid, p);
 }
 
 void ll_bwtree__maintain(struct bw_call *c, uint32_t pid, const struct bw_delta *d)
 {
-    if (d->s.chain >= (d->s.level ? c->t->inner_chain : c->t->leaf_chain))
-        ll_bwtree__consolidate(c, pid, &d->s);
+    uint32_t most = d->s.level ? c->t->inner_chain : c->t->leaf_chain;
+    if (d->s.chain < most)
+        return;
+    const struct bw_state *now = bw_load(c->t, pid);
+    /* The thread of a newer delta does it, unless threads have left it to one another before. */
+    if (now == &d->s || now->chain >= 2 * most)
+        ll_bwtree__consolidate(c, pid, now);
 }

@@ -187,12 +187,89 @@ START_TEST(three_threads_in_random_orders)
 }
 END_TEST
 
+/* ---- two threads on one key ------------------------------------------------------------------ */
+
+enum { PUTS = 200, CHAIN = 8, LONGEST = 2 * CHAIN + 4, PAGE_LEAST = 150 };
+
+static uint64_t longest; /* number of deltas */
+
+static void *puts_one_key(void *arg)
+{
+    struct lladd_bwtree_stats s = {.struct_size = sizeof s};
+    (void)arg;
+    for (uint64_t i = 0; i < PUTS; i++) {
+        wrong += lladd_bwtree_put(tree, "12345678", 8, &i, 8, NULL) != 0;
+        wrong += lladd_bwtree_stats_get(tree, &s, NULL) != 0;
+        longest = s.deltas > longest ? s.deltas : longest;
+    }
+    return NULL;
+}
+
+static void *two_on_one_key(void *arg)
+{
+    struct lladd_thread threads[2];
+    (void)arg;
+    for (int i = 0; i < 2; i++)
+        if (lladd_thread_start(&threads[i], puts_one_key, NULL))
+            lladd_dst_stop();
+    for (int i = 0; i < 2; i++)
+        lladd_thread_join(&threads[i]);
+    return NULL;
+}
+
+/* Switches to the other thread at a number of points after a thread has allocated a page. */
+struct rival {
+    unsigned distance, left;
+    uint64_t bytes;
+};
+
+static unsigned switch_after_pages(void *ctx, const struct lladd_dst_turn *turn)
+{
+    struct rival *v = ctx;
+    uint64_t bytes = fault_alloc_bytes(&r.mem);
+    if (bytes > v->bytes + PAGE_LEAST)
+        v->left = v->distance;
+    v->bytes = bytes;
+    return v->left > 0 && --v->left == 0 && turn->current;
+}
+
+/* At each consolidation another thread changes the page before the compare-and-swap. Chains stay
+ * short nevertheless. */
+START_TEST(a_rival_does_not_prevent_consolidations)
+{
+    struct rival rival = {.distance = (unsigned)_i};
+    struct lladd_dst_schedule cfg = {
+        .ctx = &rival, .turn = switch_after_pages, .points = UINT32_MAX, .steps_max = 1000000};
+    struct lladd_bwtree_options o = LLADD_BWTREE_OPTIONS_INIT;
+    struct lladd_dst_fibers *fibers;
+    struct lladd_dst dst = {0};
+    fixture_init(&r, 0);
+    fixture_open(&r);
+    o.key_size = o.value_size = 8;
+    o.leaf_chain = CHAIN;
+    ck_assert_int_eq(lladd_bwtree_open_volatile(r.db, &o, &tree, &r.err), 0);
+    ck_assert_int_eq(lladd_dst_fibers_new(&cfg, &fibers), 0);
+    wrong = longest = 0;
+    rival.bytes = fault_alloc_bytes(&r.mem);
+    int rc = lladd_dst_run(fibers, &dst, two_on_one_key, NULL, &r.err);
+    ck_assert_msg(rc == 0, "%s", r.err.message);
+    ck_assert_uint_eq(wrong, 0);
+    ck_assert_uint_ge(longest, CHAIN - 1);
+    ck_assert_uint_le(longest, LONGEST);
+    ck_assert_msg(lladd_bwtree_check(tree, &r.err) == 0, "%s", r.err.message);
+    lladd_bwtree_close(tree);
+    lladd_dst_fibers_free(fibers);
+    fixture_free(&r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("Bw-trees, in every order");
     TCase *c = tcase_create("orders");
     tcase_add_test(c, two_threads_in_every_order);
     tcase_add_test(c, three_threads_in_random_orders);
+    tcase_add_loop_test(c, a_rival_does_not_prevent_consolidations, 1, 6);
     suite_add_tcase(s, c);
     SRunner *run = srunner_create(s);
     srunner_run_all(run, CK_ENV);
