@@ -783,7 +783,17 @@ static void prepare_failures(void)
     fixture_open(&b); /* nothing of the log is in memory */
 }
 
-/* _i 0: each allocation fails; 1: each read. The call is repeated, and no entry is left out. */
+/* From now on nothing fails. *fired: something has failed before. */
+static unsigned end_of_failures(bool *fired)
+{
+    *fired = *fired || fault_device_fired(b.fd) || fault_alloc_fired(&b.mem);
+    fault_device_fail(b.fd, 0, FAULT_PREAD, EIO, false);
+    fault_alloc_fail(&b.mem, 0, false);
+    return 1;
+}
+
+/* _i 0: each allocation fails; 1: each read, until a call has failed: the log reads again what
+ * fails once. The call is repeated, and no entry is left out. */
 START_TEST(each_failure_can_be_repeated)
 {
     unsigned failures = 0;
@@ -795,20 +805,19 @@ START_TEST(each_failure_can_be_repeated)
         fixture_close(&b);
         fixture_open(&b);
         last = lladd_lsn_of(0);
+        fired = false;
         if (_i)
-            fault_device_fail(b.fd, n, FAULT_PREAD, EIO, false);
+            fault_device_fail(b.fd, n, FAULT_PREAD, EIO, true);
         else
             fault_alloc_fail(&b.mem, n, false);
         while ((rc = try_follow(position(0, 0))) == want)
-            failures++;
+            failures += end_of_failures(&fired);
         ok_db(&b, rc);
         while ((rc = add_entries(&text)) == want)
-            failures++;
+            failures += end_of_failures(&fired);
         ck_assert_int_eq(rc, LLADD_END);
         ck_assert_str_eq(text.bytes, "c u:a u:b u:d e");
-        fired = _i ? fault_device_fired(b.fd) : fault_alloc_fired(&b.mem);
-        fault_device_fail(b.fd, 0, FAULT_PREAD, EIO, false);
-        fault_alloc_fail(&b.mem, 0, false);
+        (void)end_of_failures(&fired);
         free(text.bytes);
         stop();
     }

@@ -379,18 +379,27 @@ END_TEST
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* Opens a source, and reads two transactions with three changes. Calls that fail
- * with this code are repeated; returns how many do. */
-static unsigned failures_of(int code)
+/* From now on nothing fails. *fired: something has failed before. */
+static unsigned end_of_failures(bool *fired)
+{
+    *fired = *fired || fault_device_fired(a.fd) || fault_alloc_fired(&a.mem);
+    fault_device_fail(a.fd, 0, FAULT_PREAD, EIO, false);
+    fault_alloc_fail(&a.mem, 0, false);
+    return 1;
+}
+
+/* Opens a source, and reads two transactions with three changes. Calls that fail with this code are
+ * repeated; returns how many do. */
+static unsigned failures_of(int code, bool *fired)
 {
     struct lladd_replica_event e;
     unsigned commits = 0, changes = 0, failures = 0;
     int rc;
     while ((rc = lladd_replica_source_open(a.db, "r", names, 2, 0, &s, &a.err)) == code)
-        failures++;
+        failures += end_of_failures(fired);
     ok_db(&a, rc);
     while ((rc = lladd_replica_source_next(s, &e, &a.err)) == 0 || rc == code) {
-        failures += rc != 0;
+        failures += rc ? end_of_failures(fired) : 0;
         commits += !rc && e.kind == LLADD_REPLICA_COMMIT;
         changes += !rc && e.kind == LLADD_REPLICA_PUT;
     }
@@ -400,7 +409,8 @@ static unsigned failures_of(int code)
     return failures;
 }
 
-/* _i 0: each allocation fails; 1: each read, when nothing is in memory. No event is left out. */
+/* _i 0: each allocation fails; 1: each read, when nothing is in memory, until a call has failed.
+ * No event is left out. */
 START_TEST(each_failure_can_be_repeated)
 {
     unsigned failures = 0;
@@ -409,16 +419,15 @@ START_TEST(each_failure_can_be_repeated)
     managed_fill(&a, rows, "1=a 2=b");
     managed_fill(&a, more, "3=c");
     for (uint64_t n = 1; fired; n++) {
+        fired = false;
         if (_i) {
             reopen_source();
-            fault_device_fail(a.fd, n, FAULT_PREAD, EIO, false);
+            fault_device_fail(a.fd, n, FAULT_PREAD, EIO, true);
         } else {
             fault_alloc_fail(&a.mem, n, false);
         }
-        failures += failures_of(_i ? LLADD_READ_FAILED : LLADD_NO_MEMORY);
-        fired = _i ? fault_device_fired(a.fd) : fault_alloc_fired(&a.mem);
-        fault_device_fail(a.fd, 0, FAULT_PREAD, EIO, false);
-        fault_alloc_fail(&a.mem, 0, false);
+        failures += failures_of(_i ? LLADD_READ_FAILED : LLADD_NO_MEMORY, &fired);
+        (void)end_of_failures(&fired);
         close_source();
     }
     ck_assert_uint_gt(failures, _i ? 3 : 5);
