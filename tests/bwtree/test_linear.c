@@ -22,7 +22,7 @@ enum { CHANGES = 20000 };
 static struct fixture b;
 static struct lladd_bwtree *tree;
 static uint64_t clock_now;
-static uint32_t writing;
+static uint32_t writing, reading;
 
 /* The states of a key, in their order. Each value of a key has another `number`; with number 0
  * there is no row. The key entered the state at a moment between `begin` and `end`. */
@@ -127,6 +127,8 @@ static void change(uint32_t k, uint64_t random)
 static void *work(void *arg)
 {
     struct worker *w = arg;
+    while (lladd_atomic_load32(&reading) < READERS)
+        lladd_yield(); /* without readers the test would show nothing */
     uint32_t own = (KEYS - w->first + WRITERS - 1) / WRITERS;
     for (unsigned i = 0; i < CHANGES; i++) {
         uint64_t random = seeded_next(&w->seed);
@@ -198,6 +200,8 @@ static void *read_all(void *arg)
         for (int i = 0; i < 60; i++)
             look_up(w, (uint32_t)(seeded_next(&w->seed) >> 8) % KEYS);
         walk(w, round % 2);
+        if (round == 0)
+            (void)lladd_atomic_add32(&reading, 1);
     }
     return NULL;
 }
@@ -276,6 +280,7 @@ START_TEST(each_key_is_linearizable)
 {
     open_tree();
     lladd_atomic_store32(&writing, WRITERS);
+    lladd_atomic_store32(&reading, 0);
     for (unsigned i = 0; i < WRITERS + READERS; i++) {
         struct worker *w = &workers[i];
         w->seed = (unsigned)_i * 1000 + i * 77 + 1;

@@ -163,12 +163,12 @@ static void expect_told(const struct lladd_sim_subject *s, const struct lladd_si
     ck_assert_ptr_nonnull(strstr(text.bytes, "objects: "));
 }
 
-START_TEST(a_broken_operation_is_caught_within_300_states)
+START_TEST(a_broken_operation_is_caught_within_1000_states)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
     struct app app;
     app_init(&app, faults[_i].fault);
-    b.states = 300;
+    b.states = 1000;
     struct lladd_sim_random_report *r = at_random(&app.subject, &b);
     ck_assert_uint_eq(r->n_failures, 1);
     /* Wrong contents may equal the contents at another time, which is LLADD_SIM_O_LOST. */
@@ -400,7 +400,7 @@ START_TEST(a_token_of_no_sense_is_refused)
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
     struct app app;
     app_init(&app, APP_CHECK_COMPLAINS);
-    b.states = 300;
+    b.states = 1000;
     struct lladd_sim_random_report *r = at_random(&app.subject, &b);
     ck_assert_uint_eq(r->n_failures, 1);
     ck_assert_int_eq(lladd_sim_replay(lladd_sim_subject_find("small"), NULL, r->failures->token,
@@ -435,7 +435,7 @@ int main(void)
     tcase_add_loop_test(t, what_is_right_passes, 0, sizeof subjects / sizeof subjects[0]);
     tcase_add_test(t, a_seed_is_always_the_same);
     tcase_add_test(t, a_workload_may_draw);
-    tcase_add_loop_test(t, a_broken_operation_is_caught_within_300_states, 0,
+    tcase_add_loop_test(t, a_broken_operation_is_caught_within_1000_states, 0,
                         sizeof faults / sizeof faults[0]);
     tcase_add_test(t, a_token_keeps_the_bounds);
     tcase_add_test(t, a_token_of_no_sense_is_refused);
