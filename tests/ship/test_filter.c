@@ -569,7 +569,8 @@ END_TEST
 
 /* ---- a filter that fails -------------------------------------------------------------------- */
 
-/* The filter fails at each of its calls in each call on the store. The next call succeeds. */
+/* The filter fails at each of its calls in each call on the store. The next call succeeds. A roll
+ * reads pages one by one if it cannot read them together, and goes on if that succeeds. */
 START_TEST(the_filter_fails_at_each_call)
 {
     static const struct {
@@ -593,8 +594,11 @@ START_TEST(the_filter_fails_at_each_call)
         int rc = calls[_i].fn(used);
         now = filter.fired;
         filter.fail_at = 0;
-        ck_assert_msg(now ? rc == codes[n % 4].out || rc == codes[n % 4].in : rc == 0,
+        bool survived = rc == 0 && calls[_i].fn == call_roll;
+        ck_assert_msg(now ? rc == codes[n % 4].out || rc == codes[n % 4].in || survived : rc == 0,
                       "%s, call %u: %d, %s", calls[_i].name, (unsigned)n, rc, err.message);
+        if (survived)
+            continue;
         if (now)
             ck_assert_msg(strstr(err.message, "the filter \"squeeze\" has refused it"), "%s: %s",
                           calls[_i].name, err.message);

@@ -68,22 +68,28 @@ class Journal(unittest.TestCase):
         self.assertIn("value3", out[3])
         self.assertEqual(out[3].split()[:2], [str(rows[3]["commit"]), str(rows[3]["lsn"])])
 
+    def fill(self, n):
+        rows = "".join(f"key{i},{'x' * 60000}\n" for i in range(n))
+        self.good("dtable", "put", "--csv", "--batch", "20", self.db, "rows", text=rows)
+        self.good("dtable", "maintain", self.db, "rows")
+        self.assertEqual(self.tags()[TAG]["entries"], 0)
+
     def test_discarded_entries_are_there_until_the_log_is_truncated(self):
         self.put("a", "1")
         first = self.entries()
-        for n in 2, 200:
-            rows = "".join(f"key{i},{'x' * 60000}\n" for i in range(n))
-            self.good("dtable", "put", "--csv", "--batch", "20", self.db, "rows", text=rows)
-            self.good("dtable", "maintain", self.db, "rows")
-            self.assertEqual(self.tags()[TAG]["entries"], 0)
-            if n == 2:
-                self.assertEqual(len(self.entries()), 3)
-                self.assertEqual(self.entries()[:1], first)
-        code, out, err = run("journal", "--since", first[0]["commit"], self.db, TAG)
+        self.fill(2)
+        self.assertEqual(len(self.entries()), 3)
+        self.assertEqual(self.entries()[:1], first)
+        # A checkpoint truncates the log when its thread comes to it.
+        rounds, code = 0, 0
+        while code == 0 and rounds < 20:
+            rounds += 1
+            self.fill(200)
+            code, out, err = run("journal", "--since", first[0]["commit"], self.db, TAG)
         self.assertEqual((code, out), (2, ""))
         self.assertIn("the log begins at", err)
         rows = self.entries()
-        self.assertLess(len(rows), 203)
+        self.assertLess(len(rows), 3 + 200 * rounds)
         self.assertGreater(len(rows), 0)
         self.assertEqual(rows, self.entries("--since", rows[0]["commit"]))
 
