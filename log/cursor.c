@@ -399,8 +399,7 @@ int ll_log_cursor_seek(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record 
         return ll_fail_lsn(err, LLADD_END, lsn, "LSN %llu is beyond every log",
                            (unsigned long long)lsn.v);
     int rc = ll_log__seg_find(c->log, goal, &seg, &where, err);
-    if (rc && rc != LLADD_CORRUPT_LOG && rc != LLADD_MISSING_FILE &&
-        !(rc == LLADD_READ_FAILED && c->reader.failed))
+    if (rc && rc != LLADD_CORRUPT_LOG && rc != LLADD_MISSING_FILE)
         return rc;
     if (!rc) {
         ll_log__seg_release(c->log, seg);
@@ -431,9 +430,7 @@ int ll_log_cursor_walk(struct ll_log_cursor *c, lladd_lsn from, struct ll_record
     if (passed || (rc && rc != LLADD_END))
         *gap = c->failed.code ? c->failed : why;
     from.v = from.v ? from.v : c->at;
-    /* A file that cannot be read is passed over once: then the search has looked into all files. */
-    bool unread = rc == LLADD_READ_FAILED;
-    for (; unread || rc == LLADD_CORRUPT_LOG || rc == LLADD_MISSING_FILE; unread = false) {
+    while (rc == LLADD_CORRUPT_LOG || rc == LLADD_MISSING_FILE) {
         from.v = (why.lsn.v > from.v ? why.lsn.v : from.v) + 1;
         from.v = c->reader.skip > from.v ? c->reader.skip : from.v;
         rc = ll_log_cursor_seek(c, from, rec, &why);

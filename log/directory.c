@@ -3,10 +3,9 @@
  * directory: reads the log's directory.
  *
  * A file gets the name <lsn>.seg when it is complete and synced (create.c). A <lsn>.seg file with
- * an invalid header is therefore damaged. A file with a header that cannot be read is treated like
- * a damaged one, and its error is LLADD_READ_FAILED. A file that is being made is named <lsn>.new
- * or new.tmp; such a file is never part of the log. A loss of power may bring back removed files,
- * in any combination.
+ * an invalid header is therefore damaged. A file that is being made is named <lsn>.new or new.tmp;
+ * such a file is never part of the log. A loss of power may bring back removed files, in any
+ * combination.
  *
  * The chain of segments is therefore followed from the highest segment downwards. A segment says in
  * `cut` where the log before it ends; the segment that holds the byte before that LSN is its
@@ -56,11 +55,9 @@ static void mark_bad(struct ll_log__seg *seg, int code, const char *why)
 }
 
 static void judge(struct ll_log *log, struct ll_log__seg *seg, const struct ll_log__block *b,
-                  bool unread, bool whole, uint64_t file_size)
+                  bool whole, uint64_t file_size)
 {
-    if (unread)
-        mark_bad(seg, LLADD_READ_FAILED, "its first block header cannot be read");
-    else if (!whole || b->index != 0)
+    if (!whole || b->index != 0)
         mark_bad(seg, LLADD_CORRUPT_LOG, "its first block header is damaged");
     else if (b->uuid_hash != log->uuid_hash)
         mark_bad(seg, LLADD_FOREIGN_FILE, "it belongs to another database");
@@ -81,7 +78,7 @@ static int fail_memory(struct lladd_error *err, const char *path)
 }
 
 /* Reads the header of log/<name>.seg into a new segment. *out is NULL if the file does not exist. A
- * file that is damaged or cannot be read is no error here: its segment is LL_LOG__BAD. */
+ * damaged file is no error here: its segment is LL_LOG__BAD. */
 static int probe(struct ll_log *log, uint64_t name, struct ll_log__seg **out,
                  struct lladd_error *err)
 {
@@ -103,12 +100,11 @@ static int probe(struct ll_log *log, uint64_t name, struct ll_log__seg **out,
     int got = rc ? rc : ll_io_read_full(log->dev, file, bytes, sizeof bytes, 0);
     if (got == -ENODATA)
         got = 0, size = 0;
-    bool unread = !rc && got && ll_io_code(got, false) == LLADD_READ_FAILED;
-    if (got && !unread) {
+    if (got) {
         (void)ll_io_close(log->dev, file); /* the read's error is returned */
         return ll_fail_io(err, got, false, "read", path);
     }
-    bool whole = !got && size >= LL_LOG_SEGMENT_MIN && ll_log__block_decode(bytes, &b);
+    bool whole = size >= LL_LOG_SEGMENT_MIN && ll_log__block_decode(bytes, &b);
     if (whole) {
         place.incarnation = b.incarnation;
         place.segment_size = b.segment_size;
@@ -124,7 +120,7 @@ static int probe(struct ll_log *log, uint64_t name, struct ll_log__seg **out,
     if (size == 0)
         mark_bad(seg, LLADD_MISSING_FILE, "it is empty");
     else
-        judge(log, seg, &b, unread, whole, size);
+        judge(log, seg, &b, whole, size);
     *out = seg;
     return 0;
 }

@@ -305,9 +305,8 @@ uint64_t ll_log__whole_from(const struct ll_log__segments *);
 bool ll_log__file_of(struct ll_log *, uint64_t lsn, char name[LL_LOG_NAME_SIZE]);
 /* Is lsn below all segments, even damaged ones? */
 bool ll_log__given_up(struct ll_log *, uint64_t lsn);
-/* *first: the first LSN of the next segment above lsn. Returns 0, LLADD_END if there is none, or
- * the error of listing the segments. */
-int ll_log__seg_after(struct ll_log *, uint64_t lsn, uint64_t *first, struct lladd_error *);
+/* *first: the first LSN of the next segment above lsn. Returns 0, or LLADD_END if there is none. */
+int ll_log__seg_after(struct ll_log *, uint64_t lsn, uint64_t *first);
 /* The highest cut above lsn that a segment declares, or 0. */
 uint64_t ll_log__cut_above(struct ll_log *, uint64_t lsn);
 

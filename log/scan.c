@@ -50,12 +50,6 @@ static size_t find_own_lsn(const unsigned char *bytes, size_t len, uint64_t lsn)
     return len;
 }
 
-/* Does the search go on after this error? */
-static bool tolerated(const struct ll_log__reader *r, int rc)
-{
-    return rc == LLADD_END || rc == LLADD_CORRUPT_LOG || (rc == LLADD_READ_FAILED && r->failed);
-}
-
 /* Moves *word forward to the next LSN at which the LSN field of a record may be; LLADD_END after
  * the last segment. */
 static int next_candidate(struct ll_log__reader *r, uint64_t *word, struct lladd_error *err)
@@ -77,13 +71,12 @@ static int next_candidate(struct ll_log__reader *r, uint64_t *word, struct lladd
                 return 0;
             continue;
         }
-        if (!tolerated(r, rc) && rc != LLADD_MISSING_FILE)
+        if (rc != LLADD_END && rc != LLADD_CORRUPT_LOG && rc != LLADD_MISSING_FILE)
             return rc;
-        /* The file is short, or its header is damaged or unreadable: continue with the next
-         * segment. */
-        rc = ll_log__seg_after(r->log, *word, &where, err);
-        if (rc)
-            return rc;
+        /* The file is short or its header is damaged: continue with the next segment. */
+        int found = ll_log__seg_after(r->log, *word, &where);
+        if (found)
+            return ll_fail_lsn(err, found, lladd_lsn_of(*word), "no record follows");
         *word = where;
     }
 }
@@ -100,7 +93,7 @@ int ll_log__find_record(struct ll_log__reader *r, uint64_t lsn, struct ll_record
         rc = ll_log__reader_record(r, word - 8, rec, err);
         if (rc == 0)
             return 0;
-        if (!tolerated(r, rc) && rc != LLADD_OUT_OF_RANGE)
+        if (rc != LLADD_END && rc != LLADD_CORRUPT_LOG && rc != LLADD_OUT_OF_RANGE)
             return rc;
         word += 8;
     }

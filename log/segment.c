@@ -251,19 +251,17 @@ bool ll_log__given_up(struct ll_log *log, uint64_t lsn)
     return gone;
 }
 
-int ll_log__seg_after(struct ll_log *log, uint64_t lsn, uint64_t *first, struct lladd_error *err)
+int ll_log__seg_after(struct ll_log *log, uint64_t lsn, uint64_t *first)
 {
     struct ll_log__segments *segs = log->segs;
+    int rc = LLADD_END;
     lladd_mutex_lock(&segs->mutex);
-    int rc = ll_log__ensure_listed(log, err);
-    bool none = rc == 0;
-    size_t i = rc ? 0 : segs->live.len;
-    for (; i > 0 && ll_log__at(&segs->live, i - 1)->first > lsn; i--) {
+    for (size_t i = segs->live.len; i > 0 && ll_log__at(&segs->live, i - 1)->first > lsn; i--) {
         *first = ll_log__at(&segs->live, i - 1)->first;
-        none = false;
+        rc = 0;
     }
     lladd_mutex_unlock(&segs->mutex);
-    return none ? ll_fail_lsn(err, LLADD_END, lladd_lsn_of(lsn), "no record follows") : rc;
+    return rc;
 }
 
 bool ll_log_lost(struct ll_log *log, lladd_lsn lsn)

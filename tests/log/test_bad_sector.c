@@ -209,106 +209,6 @@ START_TEST(the_end_of_a_clean_log)
 }
 END_TEST
 
-/* ---- headers of segments ---- */
-
-enum { ROOM = SECTOR - LL_LOG_BLOCK_HEADER, SEGMENTS = 6 };
-
-/* Makes a log of segments of one sector. Returns the first LSN of the last segment. */
-static uint64_t make_segments(void)
-{
-    f.cfg.segment_max = SECTOR;
-    fixture_create(&f);
-    while (ll_log_tail(f.log).v < LL_LOG_FIRST_LSN + SEGMENTS * ROOM - ROOM / 2) {
-        put(&f, 100);
-        force(&f);
-    }
-    return LL_LOG_FIRST_LSN + (SEGMENTS - 1) * ROOM;
-}
-
-static void only_bad_header(uint64_t first)
-{
-    char name[LL_LOG_NAME_SIZE];
-    name_of(first, name);
-    fault_device_bad_sector(f.fd, NULL, 0);
-    fault_device_bad_sector(f.fd, name, 10);
-}
-
-/* Recovery begins in the first or in the fourth segment. */
-START_TEST(a_segment_that_recovery_does_not_need)
-{
-    enum { FOURTH = LL_LOG_FIRST_LSN + 3 * ROOM };
-    uint64_t last = make_segments();
-    for (size_t i = 0; _i && f.start.from.v < FOURTH; i++)
-        f.start.from = f.list[i].rec.lsn;
-    for (uint64_t first = LL_LOG_FIRST_LSN; first <= last; first += ROOM) {
-        char name[LL_LOG_NAME_SIZE];
-        only_bad_header(first);
-        int rc = look(&f);
-        ck_assert_msg(rc == (_i && first < FOURTH ? 0 : LLADD_READ_FAILED), "segment %llu: %d: %s",
-                      (unsigned long long)first, rc, f.err.message);
-        name_of(first, name);
-        ck_assert(rc == 0 || strstr(f.err.message, name) != NULL);
-    }
-}
-END_TEST
-
-/* Returns how many records the walk has seen. */
-static size_t walk(int gap)
-{
-    struct ll_log_cursor *c;
-    struct ll_record rec;
-    size_t seen = 0, i = 0;
-    int rc = 0;
-    ck_assert_int_eq(ll_log_cursor_open(f.log, &c), 0);
-    for (lladd_lsn from = {LL_LOG_FIRST_LSN}; rc == 0; from.v = 0) {
-        rc = ll_log_cursor_walk(c, from, &rec, &f.err);
-        ck_assert(f.err.code == 0 || f.err.code == gap);
-        if (rc || rec.kind == LL_REC_SEAL)
-            continue;
-        while (f.list[i].rec.lsn.v < rec.lsn.v)
-            i++;
-        check_record(&f, &rec, i++);
-        seen++;
-    }
-    ck_assert_int_eq(rc, LLADD_END);
-    ll_log_cursor_close(c);
-    return seen;
-}
-
-/* Two headers that cannot be read hide as many records as two damaged headers. The segments are
- * beside each other or apart. */
-START_TEST(a_walk_over_segments_with_bad_headers)
-{
-    uint64_t last = make_segments();
-    ll_log_close(f.log);
-    f.log = NULL;
-    f.cfg.read_only = f.cfg.lenient = true;
-    for (uint64_t a = LL_LOG_FIRST_LSN; a < last; a += ROOM)
-        for (uint64_t b = a + ROOM; b < last; b += ROOM) {
-            char name[2][LL_LOG_NAME_SIZE];
-            size_t seen[2];
-            name_of(a, name[0]);
-            name_of(b, name[1]);
-            for (unsigned k = 0; k < 2; k++)
-                flip_byte(&f, name[k], 10, 1);
-            must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
-            seen[0] = walk(LLADD_CORRUPT_LOG);
-            ll_log_close(f.log);
-            for (unsigned k = 0; k < 2; k++)
-                flip_byte(&f, name[k], 10, 1);
-            only_bad_header(a);
-            fault_device_bad_sector(f.fd, name[1], 10);
-            must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
-            seen[1] = walk(LLADD_READ_FAILED);
-            fault_device_bad_sector(f.fd, NULL, 0);
-            ll_log_close(f.log);
-            f.log = NULL;
-            ck_assert_uint_eq(seen[0], seen[1]);
-            ck_assert_uint_gt(seen[0], f.count / 2);
-        }
-}
-END_TEST
-
 int main(void)
 {
     Suite *s = suite_create("bad sector");
@@ -319,8 +219,6 @@ int main(void)
     tcase_add_test(t, a_record_needs_only_its_own_sectors);
     tcase_add_loop_test(t, a_walk_goes_over_a_block_at_once, 0, 2);
     tcase_add_test(t, the_end_of_a_clean_log);
-    tcase_add_loop_test(t, a_segment_that_recovery_does_not_need, 0, 2);
-    tcase_add_test(t, a_walk_over_segments_with_bad_headers);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
     srunner_run_all(sr, CK_NORMAL);
