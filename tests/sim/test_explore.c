@@ -34,7 +34,7 @@ static struct lladd_sim_report *explore(const struct lladd_sim_subject *s,
 /* The test explores so many states of each subject; each subject has at least as many.
  * sim/all_subjects explores more. */
 #ifdef LL_TEST_SHORT
-#define STATES 300
+#define STATES 500
 #define INSTANT_STATES 150
 #else
 #define STATES 2000
