@@ -297,18 +297,23 @@ static int show(struct replicating *x, const char *name)
     return rc;
 }
 
+/* Closes the replica. Returns rc and keeps its error, or returns the error of the close. */
+static int close_after(struct replicating *x, int rc)
+{
+    struct lladd_error why = x->err;
+    int closed = lladd_replica_close(x->r, &x->err);
+    if (rc)
+        x->err = why;
+    return rc ? rc : closed;
+}
+
 static int status_of(void *ctx, const char *name)
 {
     struct replicating *x = ctx;
     int rc = lladd_replica_open(x->db, name, &x->o, &x->r, &x->err);
     if (rc)
         return rc;
-    rc = show(x, name);
-    struct lladd_error why = x->err;
-    int closed = lladd_replica_close(x->r, &x->err);
-    if (rc)
-        x->err = why;
-    return rc ? rc : closed;
+    return close_after(x, show(x, name));
 }
 
 static int status(struct replicating *x)
@@ -340,11 +345,7 @@ static int apply(struct replicating *x)
     tool_progress_end(x->t);
     if (!rc)
         rc = show(x, name);
-    struct lladd_error why = x->err;
-    int closed = lladd_replica_close(x->r, &x->err);
-    if (rc)
-        x->err = why;
-    return rc ? rc : closed;
+    return close_after(x, rc);
 }
 
 static int check(struct replicating *x)

@@ -18,6 +18,7 @@
  * and compaction. One of them is never closed. dtable.managed.snapshots.threads: one thread commits
  * a change of two rows, one flushes and compacts, and one opens a snapshot and reads it twice.
  */
+#include "sim/subjects/managed_tables.h"
 #include "sim/subjects/subjects.h"
 
 #include <lladd/bytes.h>
@@ -79,15 +80,11 @@ static int del_noted(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_
 
 static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
-    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     struct lladd_managed *t;
     struct lladd_txn *txn;
+    int rc = 0;
     (void)ctx;
-    o.type = LLADD_DTABLE_U32;
-    TRY(lladd_begin(db, NULL, &txn, err));
-    int rc = lladd_managed_create(txn, NAME, &o);
-    TRY(rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn));
-    TRY(lladd_managed_open(db, NAME, &t, err));
+    TRY(ll_sim_managed_make(db, NAME, LLADD_MANAGED_RULER, 0, &t, err));
     TRY(lladd_begin(db, NULL, &txn, err));
     for (uint32_t i = 0; !rc && i < 4; i++)
         rc = put(txn, t, i, i + 1);
@@ -436,16 +433,9 @@ static int put_all(struct lladd_db *db, struct lladd_managed *t, uint32_t from, 
 /* The only run has the first OLDER rows. */
 static int setup_levels(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
-    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     struct lladd_managed *t;
-    struct lladd_txn *txn;
     (void)ctx;
-    o.type = LLADD_DTABLE_U32;
-    o.schedule = LLADD_MANAGED_LEVELS;
-    TRY(lladd_begin(db, NULL, &txn, err));
-    int rc = lladd_managed_create(txn, NAME, &o);
-    TRY(rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn));
-    TRY(lladd_managed_open(db, NAME, &t, err));
+    TRY(ll_sim_managed_make(db, NAME, LLADD_MANAGED_LEVELS, 0, &t, err));
     TRY(put_all(db, t, 0, OLDER, err));
     return lladd_managed_close(t, err);
 }

@@ -14,6 +14,7 @@
  *
  * The local transactions begin outside of lladd_sim_begin, because their commits promise no rows.
  */
+#include "sim/subjects/managed_tables.h"
 #include "sim/subjects/subjects.h"
 
 #include <lladd/blob.h>
@@ -218,23 +219,13 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
 
 /* ---- what a recovered replica has ------------------------------------------------------------ */
 
-static int get(struct lladd_txn *txn, struct lladd_managed *t, uint32_t key, uint32_t *out)
-{
-    struct lladd_dtable_key k = lladd_dtable_u32(key);
-    unsigned char bytes[4];
-    size_t len;
-    int rc = lladd_managed_get(txn, t, &k, bytes, sizeof bytes, &len);
-    *out = rc ? 0 : lladd_get32(bytes);
-    return rc == LLADD_NOT_FOUND ? 0 : rc;
-}
-
 static int compare_in(struct lladd_txn *txn, struct lladd_managed *t, unsigned table,
                       uint64_t position)
 {
     uint32_t numbers[KEYS], is;
     rows_after(position, table, numbers);
     for (uint32_t k = 0; k < KEYS; k++) {
-        TRY(get(txn, t, k, &is));
+        TRY(ll_sim_managed_number(txn, t, k, &is));
         if (is != numbers[k])
             return lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_STATE,
                                    "row %u of table \"%s\" is not that of the stream at position "
@@ -389,7 +380,7 @@ static int read_in(struct lladd_txn *txn, struct lladd_managed *const open[TABLE
     uint32_t is[TABLES][KEYS], should[TABLES][KEYS];
     for (unsigned t = 0; t < TABLES; t++)
         for (uint32_t k = 0; k < KEYS; k++)
-            TRY(get(txn, open[t], k, &is[t][k]));
+            TRY(ll_sim_managed_number(txn, open[t], k, &is[t][k]));
     for (size_t i = 0; i < EVENTS; i++) {
         for (unsigned t = 0; t < TABLES; t++)
             rows_after(position_of(i), t, should[t]);

@@ -7,6 +7,7 @@
  *
  * The transactions begin outside of lladd_sim_begin, because their commits promise no rows.
  */
+#include "sim/subjects/managed_tables.h"
 #include "sim/subjects/subjects.h"
 
 #include <lladd/bytes.h>
@@ -144,17 +145,9 @@ static int stay_open(struct lladd_txn *txn, struct lladd_managed *t, uint32_t n)
 
 static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
-    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     struct lladd_managed *t;
-    struct lladd_txn *txn;
     (void)ctx;
-    o.type = LLADD_DTABLE_U32;
-    o.schedule = LLADD_MANAGED_LEVELS;
-    o.flags = LLADD_MANAGED_UNLOGGED;
-    TRY(lladd_begin(db, NULL, &txn, err));
-    int rc = lladd_managed_create(txn, NAME, &o);
-    TRY(rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn));
-    TRY(lladd_managed_open(db, NAME, &t, err));
+    TRY(ll_sim_managed_make(db, NAME, LLADD_MANAGED_LEVELS, LLADD_MANAGED_UNLOGGED, &t, err));
     for (uint32_t n = 1; n <= SETUP; n++)
         TRY(in_txn(db, t, n, send, err));
     TRY(lladd_managed_digest(t, err));
@@ -182,16 +175,6 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
 
 /* ---- what a recovered table has -------------------------------------------------------------- */
 
-static int get(struct lladd_txn *txn, struct lladd_managed *t, uint32_t key, uint32_t *out)
-{
-    struct lladd_dtable_key k = lladd_dtable_u32(key);
-    unsigned char bytes[4];
-    size_t len;
-    int rc = lladd_managed_get(txn, t, &k, bytes, sizeof bytes, &len);
-    *out = rc ? 0 : lladd_get32(bytes);
-    return rc == LLADD_NOT_FOUND ? 0 : rc;
-}
-
 /* Sets *n to the number of the newest transaction of which the table has the rows. It must be that
  * of the position, unless the workload has returned an error and its handle goes on: then the table
  * may have rows in memory. */
@@ -200,7 +183,7 @@ static int reached(struct lladd_txn *txn, struct lladd_managed *t, uint32_t *n)
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct lladd_managed_stats s = {.struct_size = sizeof s};
     struct lladd_managed_position p, durable;
-    TRY(get(txn, t, 0, n));
+    TRY(ll_sim_managed_number(txn, t, 0, n));
     TRY(lladd_managed_stats_get(t, &s, NULL, 0, err));
     TRY(lladd_managed_position_get(t, false, &p, err));
     TRY(lladd_managed_position_get(t, true, &durable, err));
@@ -221,7 +204,7 @@ static int check_rows(struct lladd_txn *txn, struct lladd_managed *t, uint32_t l
     TRY(reached(txn, t, &n));
     rows_after(n, numbers);
     for (uint32_t i = 0; i < KEYS; i++) {
-        TRY(get(txn, t, i, &number));
+        TRY(ll_sim_managed_number(txn, t, i, &number));
         if (number != numbers[i])
             return lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_STATE,
                                    "row %u is not that of the source at the position %u", i,
