@@ -483,19 +483,17 @@ void ll_multicolumn__values(const struct ll_multicolumn_reader *r, const struct 
     }
 }
 
-int ll_multicolumn__copy(const struct lladd_dtable *base, uint64_t place, size_t n,
-                         unsigned char *out, size_t room, size_t *width, size_t *got,
-                         struct lladd_error *err)
+enum { WHOLE_VALUES = UINT32_MAX };
+
+/* Copies the values of n rows from `place` on, or the numbers of one column. Stops before the first
+ * tombstone or absent number. */
+static int copy_rows(const struct ll_multicolumn_reader *r, uint32_t column, uint64_t place,
+                     size_t n, unsigned char *out, size_t width, size_t *got,
+                     struct lladd_error *err)
 {
-    const struct ll_multicolumn_reader *r = reader_of(base);
-    const struct ll_layout *l = r->pages.layout;
     struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
     int rc = 0;
-    if (l->rows || l->value_size == 0)
-        return 0;
-    *width = l->value_size;
-    n = n < room / l->value_size ? n : room / l->value_size;
-    while (*got < n && !rc) {
+    while (*got < n) {
         struct ll_page p;
         uint32_t row, end;
         rc = hold(r, place + *got, &pin, &p, &row, err);
@@ -503,10 +501,15 @@ int ll_multicolumn__copy(const struct lladd_dtable *base, uint64_t place, size_t
             break;
         end = ll_page_rows(&p) - row < n - *got ? ll_page_rows(&p) : row + (uint32_t)(n - *got);
         uint32_t stop = first_bit(ll_page__tombstones(&r->pages, &p), row, end);
+        if (column != WHOLE_VALUES)
+            stop = first_bit(ll_page__absent(&r->pages, &p, column), row, stop);
         while (row < stop) { /* a group at a time */
             uint32_t some = LL_GROUP - row % LL_GROUP;
             some = some < stop - row ? some : stop - row;
-            ll_multicolumn__values(r, &p, row, some, out + *got * l->value_size);
+            if (column == WHOLE_VALUES)
+                ll_multicolumn__values(r, &p, row, some, out + *got * width);
+            else
+                put_numbers(r, &p, column, row, some, out + *got * width);
             *got += some;
             row += some;
         }
@@ -517,14 +520,25 @@ int ll_multicolumn__copy(const struct lladd_dtable *base, uint64_t place, size_t
     return rc;
 }
 
+int ll_multicolumn__copy(const struct lladd_dtable *base, uint64_t place, size_t n,
+                         unsigned char *out, size_t room, size_t *width, size_t *got,
+                         struct lladd_error *err)
+{
+    const struct ll_multicolumn_reader *r = reader_of(base);
+    const struct ll_layout *l = r->pages.layout;
+    if (l->rows || l->value_size == 0)
+        return 0;
+    *width = l->value_size;
+    n = n < room / *width ? n : room / *width;
+    return copy_rows(r, WHOLE_VALUES, place, n, out, *width, got, err);
+}
+
 int ll_multicolumn__copy_column(const struct lladd_dtable *base, uint32_t column, uint64_t place,
                                 size_t n, unsigned char *out, size_t room, size_t *width,
                                 size_t *got, struct lladd_error *err)
 {
     const struct ll_multicolumn_reader *r = reader_of(base);
     const struct ll_layout *l = r->pages.layout;
-    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
-    int rc = 0;
     *width = *got = 0;
     if (!l->rows || column >= l->n - l->n_key || l->column[l->n_key + column].text)
         return 0;
@@ -532,21 +546,5 @@ int ll_multicolumn__copy_column(const struct lladd_dtable *base, uint32_t column
     *width = l->column[column].width;
     n = n < room / *width ? n : room / *width;
     n = place < base->places ? n < base->places - place ? n : (size_t)(base->places - place) : 0;
-    while (*got < n && !rc) {
-        struct ll_page p;
-        uint32_t row, end;
-        rc = hold(r, place + *got, &pin, &p, &row, err);
-        if (rc)
-            break;
-        end = ll_page_rows(&p) - row < n - *got ? ll_page_rows(&p) : row + (uint32_t)(n - *got);
-        uint32_t stop = first_bit(ll_page__tombstones(&r->pages, &p), row, end);
-        stop = first_bit(ll_page__absent(&r->pages, &p, column), row, stop);
-        if (stop > row)
-            put_numbers(r, &p, column, row, stop - row, out + *got * *width);
-        *got += stop - row;
-        if (stop < end)
-            break;
-    }
-    lladd_dtable_unpin(&pin);
-    return rc;
+    return copy_rows(r, column, place, n, out, *width, got, err);
 }
