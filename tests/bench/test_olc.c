@@ -34,15 +34,6 @@ int bench_failed(const char *engine, const char *what, const char *why)
     return BENCH_FAILED;
 }
 
-/* An assertion for threads. */
-static void sure(bool condition, const char *what)
-{
-    if (condition)
-        return;
-    fprintf(stderr, "%s\n", what); /* an assertion would longjmp to the stack of another thread */
-    abort();
-}
-
 static void value_of(uint64_t key, unsigned char out[VALUE])
 {
     memset(out, (int)(key % 251), VALUE);

@@ -7,10 +7,10 @@
  * ended. Afterwards the notes are checked. Runs under TSan.
  */
 #include "op_fixture.h"
+#include "support/linear.h"
 
 #include <lladd/bwtree.h>
 #include <lladd/sync.h>
-#include <stdio.h>
 
 enum { KEYS = 160, WRITERS = 3, READERS = 3, LOOKS = 20000, LEN = 24 };
 #ifdef LL_TEST_SHORT
@@ -21,49 +21,18 @@ enum { CHANGES = 20000 };
 
 static struct fixture b;
 static struct lladd_bwtree *tree;
-static uint64_t clock_now;
 static uint32_t writing, reading;
 
-/* The states of a key, in their order. Each value of a key has another `number`; with number 0
- * there is no row. The key entered the state at a moment between `begin` and `end`. */
-struct state {
-    uint32_t number;
-    uint64_t begin, end;
-};
-static struct history {
-    struct state *states;
-    size_t n, cap;
-    uint32_t numbers;
-} histories[KEYS];
-
-/* What a reader has seen. */
-struct look {
-    uint32_t key, number;
-    uint64_t begin, end;
-};
+static struct linear_history histories[KEYS];
 
 struct worker {
     struct lladd_thread thread;
     uint64_t seed;
     uint32_t first; /* a writer's keys begin with `first`; their distance is WRITERS */
-    struct look *looks;
+    struct linear_look *looks;
     size_t n;
 };
 static struct worker workers[WRITERS + READERS];
-
-/* An assertion for threads. */
-static void sure(bool condition, const char *what)
-{
-    if (condition)
-        return;
-    fprintf(stderr, "%s\n", what); /* an assertion would longjmp to the stack of another thread */
-    abort();
-}
-
-static uint64_t moment(void)
-{
-    return lladd_atomic_add64(&clock_now, 1) + 1;
-}
 
 static size_t key_of(uint32_t k, unsigned char out[LEN])
 {
@@ -93,25 +62,14 @@ static uint32_t number_of(uint32_t k, const unsigned char *value, size_t len)
 
 /* ---- writers --------------------------------------------------------------------------------- */
 
-static struct state *add_state(struct history *h, uint32_t number, uint64_t begin)
-{
-    if (h->n == h->cap) {
-        h->cap = h->cap ? 2 * h->cap : 64;
-        h->states = realloc(h->states, h->cap * sizeof *h->states);
-        sure(h->states != NULL, "memory");
-    }
-    h->states[h->n] = (struct state){number, begin, 0};
-    return &h->states[h->n++];
-}
-
 static void change(uint32_t k, uint64_t random)
 {
-    struct history *h = &histories[k];
+    struct linear_history *h = &histories[k];
     unsigned char key[LEN], value[LEN];
     size_t key_len = key_of(k, key), len;
     uint32_t was = h->states[h->n - 1].number;
     uint32_t number = was && random % 3 == 0 ? 0 : ++h->numbers;
-    struct state *s = add_state(h, number, moment());
+    struct linear_state *s = linear_add(h, number, linear_moment());
     int rc;
     len = value_of(k, number, value);
     if (number == 0)
@@ -121,7 +79,7 @@ static void change(uint32_t k, uint64_t random)
     else
         rc = lladd_bwtree_put(tree, key, key_len, value, len, NULL);
     sure(rc == 0, "a change failed");
-    s->end = moment();
+    s->end = linear_moment();
 }
 
 static void *work(void *arg)
@@ -143,16 +101,16 @@ static void *work(void *arg)
 static void note(struct worker *w, uint32_t k, uint32_t number, uint64_t begin, uint64_t end)
 {
     if (w->n < LOOKS)
-        w->looks[w->n++] = (struct look){k, number, begin, end};
+        w->looks[w->n++] = (struct linear_look){k, number, begin, end};
 }
 
 static void look_up(struct worker *w, uint32_t k)
 {
     unsigned char key[LEN], value[LEN];
     size_t len = 0;
-    uint64_t begin = moment();
+    uint64_t begin = linear_moment();
     int rc = lladd_bwtree_get(tree, key, key_of(k, key), value, sizeof value, &len, NULL);
-    uint64_t end = moment();
+    uint64_t end = linear_moment();
     sure(rc == 0 || rc == LLADD_NOT_FOUND, "a lookup failed");
     note(w, k, rc ? 0 : number_of(k, value, len), begin, end);
 }
@@ -172,9 +130,9 @@ static void walk(struct worker *w, bool up)
     int at = up ? -1 : KEYS, rc = 0;
     sure(lladd_bwtree_cursor_open(tree, &c, NULL) == 0, "a cursor");
     while (rc == 0) {
-        uint64_t begin = moment();
+        uint64_t begin = linear_moment();
         rc = up ? lladd_bwtree_cursor_next(c, NULL) : lladd_bwtree_cursor_prev(c, NULL);
-        uint64_t end = moment();
+        uint64_t end = linear_moment();
         sure(rc == 0 || rc == LLADD_END, "a move failed");
         int to = up ? KEYS : -1;
         if (rc == 0) {
@@ -208,54 +166,18 @@ static void *read_all(void *arg)
 
 /* ---- the check ------------------------------------------------------------------------------- */
 
-static int by_key_and_begin(const void *x, const void *y)
-{
-    const struct look *a = x, *c = y;
-    return a->key != c->key ? (a->key > c->key) - (a->key < c->key)
-                            : (a->begin > c->begin) - (a->begin < c->begin);
-}
-
-/* Returns true if all changes and looks of a key can be put in one order, in which each takes place
- * at a moment during its call. For this, gives each look the earliest state that it can have seen.
- * This state is at least as new as the states of all changes and looks that ended before the look
- * began. */
-static bool in_order(const struct history *h, const struct look *looks, size_t n)
-{
-    size_t *seen = calloc(n + 1, sizeof *seen);
-    bool fine = seen != NULL;
-    for (size_t i = 0; i < n && fine; i++) {
-        size_t s = 0;
-        while (s + 1 < h->n && h->states[s + 1].end < looks[i].begin)
-            s++;
-        for (size_t k = 0; k < i; k++)
-            if (looks[k].end < looks[i].begin && seen[k] > s)
-                s = seen[k];
-        while (s < h->n && h->states[s].number != looks[i].number)
-            s++;
-        fine = s < h->n && h->states[s].begin < looks[i].end;
-        seen[i] = s;
-    }
-    free(seen);
-    return fine;
-}
-
 static void check(void)
 {
     size_t n = 0;
-    struct look *all = malloc((size_t)READERS * LOOKS * sizeof *all);
+    uint32_t key;
+    struct linear_look *all = malloc((size_t)READERS * LOOKS * sizeof *all);
     ck_assert_ptr_nonnull(all);
     for (unsigned i = WRITERS; i < WRITERS + READERS; i++) {
         memcpy(all + n, workers[i].looks, workers[i].n * sizeof *all);
         n += workers[i].n;
     }
     ck_assert_uint_gt(n, KEYS);
-    qsort(all, n, sizeof *all, by_key_and_begin);
-    for (size_t from = 0, to; from < n; from = to) {
-        for (to = from; to < n && all[to].key == all[from].key; to++) {
-        }
-        ck_assert_msg(in_order(&histories[all[from].key], all + from, to - from), "key %u",
-                      all[from].key);
-    }
+    ck_assert_msg(linear_check(histories, all, n, &key), "key %u", key);
     free(all);
 }
 
@@ -273,7 +195,7 @@ static void open_tree(void)
     memset(workers, 0, sizeof workers);
     memset(histories, 0, sizeof histories);
     for (int k = 0; k < KEYS; k++)
-        (void)add_state(&histories[k], 0, 0);
+        (void)linear_add(&histories[k], 0, 0);
 }
 
 START_TEST(each_key_is_linearizable)

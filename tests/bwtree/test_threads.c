@@ -8,7 +8,6 @@
 
 #include <lladd/bwtree.h>
 #include <lladd/sync.h>
-#include <stdio.h>
 
 enum { THREADS = 4, KEYS = 4000, LONGEST = 60 };
 #ifdef LL_TEST_SHORT
@@ -29,15 +28,6 @@ struct job {
     uint64_t won;
 };
 static struct job jobs[THREADS];
-
-/* An assertion for threads. */
-static void sure(bool condition, const char *what)
-{
-    if (condition)
-        return;
-    fprintf(stderr, "%s\n", what); /* an assertion would longjmp to the stack of another thread */
-    abort();
-}
 
 static const struct {
     uint32_t key, value, page, leaf, inner;

@@ -11,7 +11,6 @@
 
 #include <lladd/epoch.h>
 #include <lladd/sync.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 enum { SWEEP = 64, SWEEP_BYTES = 256 << 10, SLOTS = 32, THREADS = 6, WORDS = 4, SWAPS = 4000 };
@@ -24,15 +23,6 @@ struct object {
 static struct fixture r;
 static struct lladd_epochs *epochs;
 static uint64_t released; /* atomic */
-
-/* An assertion for threads. */
-static void sure(bool condition, const char *what)
-{
-    if (condition)
-        return;
-    fprintf(stderr, "%s\n", what); /* an assertion would longjmp to the stack of another thread */
-    abort();
-}
 
 static void begin_case(void)
 {

@@ -338,14 +338,6 @@ struct readers {
     uint32_t n; /* atomic: so many keys have been added */
 };
 
-static void sure(bool condition, const char *what)
-{
-    if (condition)
-        return;
-    fprintf(stderr, "%s\n", what); /* an assertion would longjmp to the stack of another thread */
-    abort();
-}
-
 static bool is(uint32_t node, const struct lladd_dtable_key *key)
 {
     return node && ll_managed__mem_compare(m, ll_managed__mem_at(m, node), key) == 0;

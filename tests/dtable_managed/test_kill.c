@@ -9,17 +9,16 @@
  * follow recoveries. With LLADD_NIGHTLY this is done a thousand times. LLADD_SEED=N runs one seed.
  */
 #include "support/fixtures.h"
+#include "support/killed.h"
 #include "support/random_options.h"
 
 #include <check.h>
 #include <lladd/dtable_managed.h>
 #include <lladd/pages.h>
 #include <lladd/sync.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { WORKERS = 3, SLOTS = 50, LAG = 20, ROW = 1000, LIMIT = 4 << 20 };
@@ -105,8 +104,7 @@ static void *child_worker(void *arg)
             return NULL;
         }
         CHILD(rc);
-        if (write(w->fd, &a, sizeof a) != (ssize_t)sizeof a) /* atomic: shorter than PIPE_BUF */
-            _exit(4);
+        killed_tell(w->fd, &a, sizeof a);
     }
     return NULL;
 }
@@ -137,8 +135,7 @@ static int child(char **argv)
         CHILD(lladd_thread_start(&threads[i], child_worker, &w[i]));
     for (unsigned i = 0; i < WORKERS; i++)
         lladd_thread_join(&threads[i]);
-    if (write(w[0].fd, &full, sizeof full) != (ssize_t)sizeof full)
-        _exit(4);
+    killed_tell(w[0].fd, &full, sizeof full);
     for (;;)
         (void)pause(); /* until it is killed */
 }
@@ -185,38 +182,22 @@ static void make(const char *dir, uint64_t seed)
  * acked[w] becomes the newest acknowledgement of worker w. Returns true if the log was full. */
 static bool run_and_kill(const char *dir, uint64_t seed, uint64_t count, uint32_t *acked)
 {
-    bool full = false;
-    int fds[2], status;
+    struct killed child = killed_start(dir, seed);
     struct ack a;
-    ck_assert_int_eq(pipe(fds), 0);
-    pid_t pid = fork();
-    ck_assert_int_ge(pid, 0);
-    if (pid == 0) {
-        char seed_text[24], fd_text[16];
-        close(fds[0]);
-        snprintf(seed_text, sizeof seed_text, "%llu", (unsigned long long)seed);
-        snprintf(fd_text, sizeof fd_text, "%d", fds[1]);
-        execl("/proc/self/exe", "test_kill", "child", dir, seed_text, fd_text, (char *)NULL);
-        _exit(6);
-    }
-    close(fds[1]);
+    bool full = false;
     for (uint64_t seen = 0; seen < count && !full; seen++) {
-        ck_assert_msg(read(fds[0], &a, sizeof a) == (ssize_t)sizeof a,
-                      "the child has ended by itself");
+        ck_assert_msg(killed_hear(&child, &a, sizeof a), "the child has ended by itself");
         full = a.worker == WORKERS;
         if (!full)
             acked[a.worker] = a.n;
     }
-    ck_assert_int_eq(kill(pid, SIGKILL), 0);
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    while (read(fds[0], &a, sizeof a) == (ssize_t)sizeof a) { /* the child wrote these
-                                                               * acknowledgements before it died */
+    killed_kill(&child);
+    while (killed_hear(&child, &a, sizeof a)) { /* what the child wrote before it died */
         full = full || a.worker == WORKERS;
         if (a.worker < WORKERS)
             acked[a.worker] = a.n;
     }
-    close(fds[0]);
+    killed_close(&child);
     return full;
 }
 

@@ -16,15 +16,6 @@ enum { LONG = 100, LARGE = 20000, M = 400 << 10, ROWS_OF_M = 2600 };
 static struct fixture b;
 static struct lladd_managed *t;
 
-/* An assertion for threads. */
-static void sure(bool condition, const char *what)
-{
-    if (condition)
-        return;
-    fprintf(stderr, "%s\n", what); /* an assertion would longjmp to the stack of another thread */
-    abort();
-}
-
 /* ---- the gate -------------------------------------------------------------------------------- */
 
 /* A thread of the library stops when it has compared `allowed` pairs of keys that both begin with

@@ -8,7 +8,6 @@
 
 #include <lladd/lock.h>
 #include <lladd/sync.h>
-#include <stdio.h>
 
 enum { DOCTORS = 6, THREADS = 6 };
 
@@ -264,14 +263,6 @@ struct doctor {
     uint32_t number;
 };
 static struct doctor doctors[THREADS];
-
-static void sure(bool condition, const char *what)
-{
-    if (condition)
-        return;
-    fprintf(stderr, "%s\n", what); /* an assertion would longjmp to the stack of another thread */
-    abort();
-}
 
 static int lock_wait(struct lladd_txn *txn, const uint32_t *key, enum lladd_lock_mode mode)
 {

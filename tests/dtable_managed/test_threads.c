@@ -10,7 +10,6 @@
 
 #include <lladd/bytes.h>
 #include <lladd/sync.h>
-#include <stdio.h>
 
 enum { MOST = 8, TABLES = 2, ACCOUNTS = 60, AMOUNT = 1000 };
 
@@ -32,15 +31,6 @@ struct worker {
 };
 static struct worker workers[MOST];
 static struct lladd_managed_snapshot *shared;
-
-/* An assertion for threads. */
-static void sure(bool condition, const char *what)
-{
-    if (condition)
-        return;
-    fprintf(stderr, "%s\n", what); /* an assertion would longjmp to the stack of another thread */
-    abort();
-}
 
 static int put(struct lladd_txn *txn, unsigned table, uint32_t account, uint64_t amount)
 {

@@ -36,15 +36,6 @@ static struct {
     uint64_t last, entries, atomic_aborted;
 } follower;
 
-/* An assertion for threads. */
-static void sure(bool condition, const char *what)
-{
-    if (condition)
-        return;
-    fprintf(stderr, "%s\n", what); /* an assertion would longjmp to the stack of another thread */
-    abort();
-}
-
 static uint64_t draw(struct worker *w, uint64_t below)
 {
     w->seed ^= w->seed << 13;

@@ -7,61 +7,29 @@
  * call began and ended. Afterwards the notes are checked. Runs under TSan.
  */
 #include "op_fixture.h"
+#include "support/linear.h"
 
 #include <lladd/btree.h>
 
-#include <stdio.h>
 
 enum { KEYS = 240, LONGEST = 2000, WRITERS_MOST = 40, READERS_MOST = 8, LOOKS = 20000, EACH = 5 };
 
 static struct fixture b;
 static lladd_pageno root;
 static struct lladd_btree *tree;
-static uint64_t clock_now;
-static uint32_t writing;
+static uint32_t writing, reading, readers_wanted;
 
-/* The states of a key, in their order. Each value of a key has another `number`; with number 0
- * there is no row. The key entered the state at a moment between `begin` and `end`. A rollback
- * repeats an older state. */
-struct state {
-    uint32_t number;
-    uint64_t begin, end;
-};
-static struct history {
-    struct state *states;
-    size_t n, cap;
-    uint32_t numbers;
-} histories[KEYS];
-
-/* What a reader has seen. */
-struct look {
-    uint32_t key, number;
-    uint64_t begin, end;
-};
+static struct linear_history histories[KEYS];
 
 struct worker {
     struct lladd_thread thread;
     uint64_t seed;
     uint32_t first, writers; /* the writer's keys begin with `first`; their distance is `writers` */
     unsigned txns;
-    struct look *looks;
+    struct linear_look *looks;
     size_t n;
 };
 static struct worker workers[WRITERS_MOST + READERS_MOST];
-
-/* An assertion for threads. */
-static void sure(bool condition, const char *what)
-{
-    if (condition)
-        return;
-    fprintf(stderr, "%s\n", what); /* an assertion would longjmp to the stack of another thread */
-    abort();
-}
-
-static uint64_t moment(void)
-{
-    return lladd_atomic_add64(&clock_now, 1) + 1;
-}
 
 /* ---- keys and values ------------------------------------------------------------------------- */
 
@@ -93,29 +61,18 @@ static uint32_t number_of(uint32_t k, const unsigned char *value, size_t len)
 
 /* ---- writers --------------------------------------------------------------------------------- */
 
-static struct state *add_state(struct history *h, uint32_t number, uint64_t begin)
-{
-    if (h->n == h->cap) {
-        h->cap = h->cap ? 2 * h->cap : 64;
-        h->states = realloc(h->states, h->cap * sizeof *h->states);
-        sure(h->states != NULL, "memory");
-    }
-    h->states[h->n] = (struct state){number, begin, 0};
-    return &h->states[h->n++];
-}
-
-static uint32_t last_number(const struct history *h)
+static uint32_t last_number(const struct linear_history *h)
 {
     return h->states[h->n - 1].number;
 }
 
 static void change(struct lladd_txn *txn, uint32_t k, uint64_t random)
 {
-    struct history *h = &histories[k];
+    struct linear_history *h = &histories[k];
     unsigned char key[100], value[LONGEST];
     size_t key_len = key_bytes(k, key);
     uint32_t was = last_number(h), number = was && random % 3 == 0 ? 0 : ++h->numbers;
-    struct state *s = add_state(h, number, moment());
+    struct linear_state *s = linear_add(h, number, linear_moment());
     int rc;
     if (number == 0)
         rc = lladd_btree_delete(txn, tree, key, key_len);
@@ -124,23 +81,25 @@ static void change(struct lladd_txn *txn, uint32_t k, uint64_t random)
     else
         rc = lladd_btree_put(txn, tree, key, key_len, value, value_bytes(k, number, value));
     sure(rc == 0, lladd_txn_error(txn)->message);
-    s->end = moment();
+    s->end = linear_moment();
 }
 
 /* Rolls back. Each of the keys gets its old state during the rollback. */
 static void roll_back(struct lladd_txn *txn, const uint32_t *keys, const uint32_t *was, int n)
 {
-    struct state *s[EACH];
+    struct linear_state *s[EACH];
     for (int i = 0; i < n; i++)
-        s[i] = add_state(&histories[keys[i]], was[i], moment());
+        s[i] = linear_add(&histories[keys[i]], was[i], linear_moment());
     sure(lladd_abort(txn) == 0, "abort");
     for (int i = 0; i < n; i++)
-        s[i]->end = moment();
+        s[i]->end = linear_moment();
 }
 
 static void *work(void *arg)
 {
     struct worker *w = arg;
+    while (lladd_atomic_load32(&reading) < lladd_atomic_load32(&readers_wanted))
+        lladd_yield(); /* without readers the test would show nothing */
     uint32_t own = (KEYS - w->first + w->writers - 1) / w->writers;
     int n = own < EACH ? (int)own : EACH;
     for (unsigned i = 0; i < w->txns; i++) {
@@ -165,7 +124,7 @@ static void *work(void *arg)
 static void note(struct worker *w, uint32_t k, uint32_t number, uint64_t begin, uint64_t end)
 {
     if (w->n < LOOKS)
-        w->looks[w->n++] = (struct look){k, number, begin, end};
+        w->looks[w->n++] = (struct linear_look){k, number, begin, end};
 }
 
 static void look_up(struct worker *w, uint32_t k)
@@ -173,9 +132,9 @@ static void look_up(struct worker *w, uint32_t k)
     struct lladd_error err = LLADD_ERROR_INIT;
     unsigned char key[100], value[LONGEST];
     size_t len = 0;
-    uint64_t begin = moment();
+    uint64_t begin = linear_moment();
     int rc = lladd_btree_get(tree, key, key_bytes(k, key), value, sizeof value, &len, &err);
-    uint64_t end = moment();
+    uint64_t end = linear_moment();
     sure(rc == 0 || rc == LLADD_NOT_FOUND, err.message);
     note(w, k, rc ? 0 : number_of(k, value, len), begin, end);
 }
@@ -196,10 +155,10 @@ static void walk(struct worker *w, bool up)
     int at = up ? -1 : KEYS, rc = 0;
     sure(lladd_btree_cursor_open(tree, &c, &err) == 0, err.message);
     while (rc == 0) {
-        uint64_t begin = moment();
+        uint64_t begin = linear_moment();
         rc = up ? lladd_btree_cursor_next(c, &err) : lladd_btree_cursor_prev(c, &err);
         int row = rc ? rc : lladd_btree_cursor_row(c, &key, &value, &err);
-        uint64_t end = moment();
+        uint64_t end = linear_moment();
         sure(rc == 0 || rc == LLADD_END, err.message);
         /* A blob is read after the move, so the row may have been removed meanwhile. */
         sure(row == rc || row == LLADD_NOT_FOUND, err.message);
@@ -224,62 +183,27 @@ static void *read_all(void *arg)
         for (int i = 0; i < 60; i++)
             look_up(w, (uint32_t)(seeded_next(&w->seed) >> 8) % KEYS);
         walk(w, round % 2);
+        if (round == 0)
+            (void)lladd_atomic_add32(&reading, 1);
     }
     return NULL;
 }
 
 /* ---- the check ------------------------------------------------------------------------------- */
 
-static int by_key_and_begin(const void *x, const void *y)
-{
-    const struct look *a = x, *c = y;
-    return a->key != c->key ? (a->key > c->key) - (a->key < c->key)
-                            : (a->begin > c->begin) - (a->begin < c->begin);
-}
-
-/* Returns true if all changes and looks of a key can be put in one order, in which each takes place
- * at a moment during its call. For this, gives each look the earliest state that it can have seen.
- * This state is at least as new as the states of all changes and looks that ended before the look
- * began. */
-static bool in_order(const struct history *h, const struct look *looks, size_t n)
-{
-    size_t *seen = calloc(n + 1, sizeof *seen);
-    bool fine = seen != NULL;
-    for (size_t i = 0; i < n && fine; i++) {
-        size_t s = 0;
-        while (s + 1 < h->n && h->states[s + 1].end < looks[i].begin)
-            s++;
-        for (size_t k = 0; k < i; k++)
-            if (looks[k].end < looks[i].begin && seen[k] > s)
-                s = seen[k];
-        while (s < h->n && h->states[s].number != looks[i].number)
-            s++;
-        fine = s < h->n && h->states[s].begin < looks[i].end;
-        seen[i] = s;
-    }
-    free(seen);
-    return fine;
-}
-
 static void check(unsigned first_reader, unsigned readers)
 {
-    size_t n = 0, checked = 0;
-    struct look *all = malloc((size_t)readers * LOOKS * sizeof *all);
+    size_t n = 0;
+    uint32_t key;
+    struct linear_look *all = malloc((size_t)readers * LOOKS * sizeof *all);
     ck_assert_ptr_nonnull(all);
     for (unsigned i = 0; i < readers; i++) {
         const struct worker *w = &workers[first_reader + i];
         memcpy(all + n, w->looks, w->n * sizeof *all);
         n += w->n;
     }
-    qsort(all, n, sizeof *all, by_key_and_begin);
-    for (size_t from = 0, to; from < n; from = to) {
-        for (to = from; to < n && all[to].key == all[from].key; to++)
-            checked++;
-        ck_assert_msg(in_order(&histories[all[from].key], all + from, to - from), "key %u",
-                      all[from].key);
-    }
-    ck_assert_uint_eq(checked, n);
     ck_assert_uint_gt(n, KEYS);
+    ck_assert_msg(linear_check(histories, all, n, &key), "key %u", key);
     free(all);
 }
 
@@ -298,7 +222,7 @@ static void setup(void)
     memset(workers, 0, sizeof workers);
     memset(histories, 0, sizeof histories);
     for (int k = 0; k < KEYS; k++)
-        (void)add_state(&histories[k], 0, 0);
+        (void)linear_add(&histories[k], 0, 0);
 }
 
 static void teardown(void)
@@ -313,6 +237,8 @@ static void run(unsigned writers, unsigned readers, unsigned txns)
 {
     struct lladd_btree_stats s = {.struct_size = sizeof s};
     lladd_atomic_store32(&writing, writers);
+    lladd_atomic_store32(&reading, 0);
+    lladd_atomic_store32(&readers_wanted, readers);
     for (unsigned i = 0; i < writers + readers; i++) {
         struct worker *w = &workers[i];
         w->seed = i * 77 + 1;
@@ -355,10 +281,10 @@ END_TEST
  * also refuses a look that has seen an older state than a look that had ended before it. */
 START_TEST(a_wrong_history_is_found)
 {
-    struct state states[] = {{0, 0, 0}, {1, 10, 20}, {2, 30, 40}, {1, 50, 60}};
-    const struct history h = {.states = states, .n = 4};
+    struct linear_state states[] = {{0, 0, 0}, {1, 10, 20}, {2, 30, 40}, {1, 50, 60}};
+    const struct linear_history h = {.states = states, .n = 4};
     const struct {
-        struct look a, b;
+        struct linear_look a, b;
         bool fine;
     } cases[] = {
         {{0, 0, 11, 19}, {0, 0, 12, 13}, true},    {{0, 1, 11, 12}, {0, 1, 13, 14}, true},
@@ -369,8 +295,8 @@ START_TEST(a_wrong_history_is_found)
         {{0, 3, 11, 100}, {0, 3, 11, 100}, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const struct look looks[] = {cases[i].a, cases[i].b};
-        ck_assert_msg(in_order(&h, looks, 2) == cases[i].fine, "case %zu", i);
+        const struct linear_look looks[] = {cases[i].a, cases[i].b};
+        ck_assert_msg(linear_in_order(&h, looks, 2) == cases[i].fine, "case %zu", i);
     }
 }
 END_TEST

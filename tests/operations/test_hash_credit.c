@@ -38,14 +38,6 @@ struct worker {
 
 /* Ends the program if the condition does not hold. The threads cannot use the assertions of Check
  * for this: these leave a test by longjmp, which only the thread that runs the test may do. */
-static void sure(bool condition, const char *what)
-{
-    if (condition)
-        return;
-    fprintf(stderr, "%s\n", what);
-    abort();
-}
-
 static void *fill(void *arg)
 {
     const struct worker *w = arg;

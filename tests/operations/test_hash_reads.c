@@ -13,21 +13,12 @@
 
 #include <lladd/hash.h>
 
-#include <stdio.h>
 
 enum { KEYS = 3, KEY_MAX = 2000, VALUE_MAX = 150000 };
 
 static struct fixture b;
 static lladd_pageno root;
 static struct lladd_hash *hash;
-
-static void sure(bool condition, const char *what)
-{
-    if (condition)
-        return;
-    fprintf(stderr, "%s\n", what); /* an assertion would longjmp to the stack of another thread */
-    abort();
-}
 
 /* Makes key i; key 2 is long, so that it is in a blob. */
 static size_t key_of(unsigned i, unsigned char out[KEY_MAX])

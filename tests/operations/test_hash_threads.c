@@ -7,20 +7,10 @@
 
 #include <lladd/bulk.h>
 #include <lladd/hash.h>
-#include <stdio.h>
 
 static struct fixture b;
 static lladd_pageno root;
 static struct lladd_hash *hash;
-
-/* An assertion for threads. */
-static void sure(bool condition, const char *what)
-{
-    if (condition)
-        return;
-    fprintf(stderr, "%s\n", what); /* an assertion would longjmp to the stack of another thread */
-    abort();
-}
 
 static void value_of(uint64_t key, unsigned char out[64])
 {

@@ -14,7 +14,6 @@
 #include "keyed.h"
 #include "op_fixture.h"
 
-#include <stdio.h>
 
 enum { MOST = 64, STAY = 2000, SPREAD = 100 };
 
@@ -69,15 +68,6 @@ static void teardown(void)
 {
     keyed_close(&keyed);
     fixture_free(&b);
-}
-
-/* An assertion for threads. */
-static void sure(bool condition, const char *what)
-{
-    if (condition)
-        return;
-    fprintf(stderr, "%s\n", what); /* an assertion would longjmp to the stack of another thread */
-    abort();
 }
 
 static void value_of(uint64_t key, unsigned char out[64])

@@ -10,7 +10,6 @@
 #include <lladd/hash.h>
 #include <lladd/lock.h>
 
-#include <stdio.h>
 
 enum { MOST = 64, ACCOUNTS = 24, START = 1000 };
 
@@ -24,15 +23,6 @@ struct worker {
     bool looks;
 };
 static struct worker workers[MOST];
-
-/* An assertion for threads. */
-static void sure(bool condition, const char *what)
-{
-    if (condition)
-        return;
-    fprintf(stderr, "%s\n", what); /* an assertion would longjmp to the stack of another thread */
-    abort();
-}
 
 static void setup(void)
 {

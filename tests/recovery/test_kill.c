@@ -10,6 +10,7 @@
  * This test covers the death of a process; test_crash covers power failures.
  */
 #include "support/fixtures.h"
+#include "support/killed.h"
 #include "support/random_options.h"
 #include "testops.h"
 
@@ -18,11 +19,9 @@
 #include <lladd/pages.h>
 #include <lladd/stats.h>
 #include <lladd/sync.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { WORKERS = 3, PAGES = 12, ASYNC_WINDOW = 8, LIMIT = 4 << 20 };
@@ -85,8 +84,7 @@ static int find_pages(struct lladd_db *db, lladd_pageno *pages, struct lladd_err
 static void acknowledge(const struct work *w, uint32_t n)
 {
     struct ack a = {w->index, n};
-    if (write(w->fd, &a, sizeof a) != (ssize_t)sizeof a) /* atomic: shorter than PIPE_BUF */
-        _exit(4);
+    killed_tell(w->fd, &a, sizeof a);
 }
 
 /* Returns from the function if the log is at its limit. Any other error ends the child. */
@@ -213,39 +211,22 @@ static void make(const char *dir, uint64_t seed)
  * acked[w] becomes the newest acknowledgement of worker w. Returns true if the log was full. */
 static bool run_and_kill(const char *dir, uint64_t seed, uint64_t count, uint32_t *acked)
 {
-    int fds[2];
-    ck_assert_int_eq(pipe(fds), 0);
-    pid_t pid = fork();
-    ck_assert_int_ge(pid, 0);
-    if (pid == 0) {
-        char seed_text[24], fd_text[16];
-        close(fds[0]);
-        snprintf(seed_text, sizeof seed_text, "%llu", (unsigned long long)seed);
-        snprintf(fd_text, sizeof fd_text, "%d", fds[1]);
-        execl("/proc/self/exe", "test_kill", "child", dir, seed_text, fd_text, (char *)NULL);
-        _exit(6);
-    }
-    close(fds[1]);
+    struct killed child = killed_start(dir, seed);
     struct ack a;
     bool full = false;
     for (uint64_t seen = 0; seen < count && !full; seen++) {
-        ssize_t n = read(fds[0], &a, sizeof a);
-        ck_assert_msg(n == (ssize_t)sizeof a, "the child has ended by itself");
+        ck_assert_msg(killed_hear(&child, &a, sizeof a), "the child has ended by itself");
         full = a.worker == WORKERS;
         if (!full)
             acked[a.worker] = a.n;
     }
-    ck_assert_int_eq(kill(pid, SIGKILL), 0);
-    int status;
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    while (read(fds[0], &a, sizeof a) ==
-           (ssize_t)sizeof a) { /* the child wrote these acknowledgements before it died */
+    killed_kill(&child);
+    while (killed_hear(&child, &a, sizeof a)) { /* what the child wrote before it died */
         full = full || a.worker == WORKERS;
         if (a.worker < WORKERS)
             acked[a.worker] = a.n;
     }
-    close(fds[0]);
+    killed_close(&child);
     return full;
 }
 

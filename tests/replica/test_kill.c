@@ -9,14 +9,13 @@
  */
 #include "replica_source.h"
 #include "support/fixtures.h"
+#include "support/killed.h"
 #include "support/random_options.h"
 
 #include <check.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { EVENTS = 3000, ROUNDS = 10, LIMIT = 8 << 20 };
@@ -58,12 +57,6 @@ static struct lladd_replica_options replica_options_for(uint64_t seed)
         } \
     } while (0)
 
-static void tell(int fd, const struct ack *a)
-{
-    if (write(fd, a, sizeof *a) != (ssize_t)sizeof *a) /* atomic: shorter than PIPE_BUF */
-        _exit(4);
-}
-
 /* argv: child, directory, seed, file descriptor */
 static int child(char **argv)
 {
@@ -86,10 +79,10 @@ static int child(char **argv)
         if (seeded_next(&rng) % 8 == 0)
             CHILD(lladd_checkpoint(db, err));
         CHILD(lladd_replica_durable(r, &a.durable, err));
-        tell(fd, &a);
+        killed_tell(fd, &a, sizeof a);
     }
     a.all = 1;
-    tell(fd, &a);
+    killed_tell(fd, &a, sizeof a);
     for (;;)
         (void)pause(); /* until it is killed */
 }
@@ -99,30 +92,15 @@ static int child(char **argv)
 /* Starts a child, and kills it after `count` messages, or when it has applied all. */
 static bool run_and_kill(const char *dir, uint64_t seed, uint64_t count, struct ack *a)
 {
-    int fds[2], status;
-    ck_assert_int_eq(pipe(fds), 0);
-    pid_t pid = fork();
-    ck_assert_int_ge(pid, 0);
-    if (pid == 0) {
-        char seed_text[24], fd_text[16];
-        close(fds[0]);
-        snprintf(seed_text, sizeof seed_text, "%llu", (unsigned long long)seed);
-        snprintf(fd_text, sizeof fd_text, "%d", fds[1]);
-        execl("/proc/self/exe", "test_kill", "child", dir, seed_text, fd_text, (char *)NULL);
-        _exit(6);
-    }
-    close(fds[1]);
+    struct killed child = killed_start(dir, seed);
+    struct ack last;
     a->all = 0;
     for (uint64_t seen = 0; seen < count && !a->all; seen++)
-        ck_assert_msg(read(fds[0], a, sizeof *a) == (ssize_t)sizeof *a,
-                      "the child has ended by itself");
-    ck_assert_int_eq(kill(pid, SIGKILL), 0);
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    struct ack last;
-    while (read(fds[0], &last, sizeof last) == (ssize_t)sizeof last)
+        ck_assert_msg(killed_hear(&child, a, sizeof *a), "the child has ended by itself");
+    killed_kill(&child);
+    while (killed_hear(&child, &last, sizeof last))
         *a = last; /* the child wrote it before it died */
-    close(fds[0]);
+    killed_close(&child);
     return a->all != 0;
 }
 

@@ -103,6 +103,14 @@ bool dies_saying(void (*fn)(void *), void *arg, const char *message)
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT && strstr(text, message) != NULL;
 }
 
+void sure(bool condition, const char *what)
+{
+    if (condition)
+        return;
+    (void)fprintf(stderr, "%s\n", what);
+    abort();
+}
+
 uint64_t seeded_next(uint64_t *state)
 {
     uint64_t x = *state += 0x9e3779b97f4a7c15u;

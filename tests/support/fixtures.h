@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef SUPPORT_FIXTURES_H
 #define SUPPORT_FIXTURES_H
-/* Helpers for all tests: temporary directories, calls of a function that must abort, and random
- * bytes from a seed. */
+/* Helpers for all tests: temporary directories, calls of a function that must abort,
+ * assertions for threads, and random bytes from a seed. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,6 +22,10 @@ unsigned temp_dir_modes(const char *dir, unsigned file, unsigned directory);
  * Use it to test the assertions of debug builds. It works whether Check forks for each test or
  * not. */
 bool dies_saying(void (*fn)(void *), void *arg, const char *message);
+
+/* An assertion for threads: prints `what` and aborts if the condition is false. An assertion of
+ * Check would longjmp to the stack of another thread. */
+void sure(bool condition, const char *what);
 
 /* splitmix64: returns the next number of the sequence. */
 uint64_t seeded_next(uint64_t *state);
