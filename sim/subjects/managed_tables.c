@@ -2,22 +2,16 @@
 /* Managed dTables with keys of 32 bits, of several subjects. */
 #include "sim/subjects/managed_tables.h"
 
-#include "sim/subjects/subjects.h"
-
 #include <lladd/bytes.h>
 
 int ll_sim_managed_make(struct lladd_db *db, const char *name, enum lladd_managed_schedule schedule,
                         uint32_t flags, struct lladd_managed **out, struct lladd_error *err)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
-    struct lladd_txn *txn;
     o.type = LLADD_DTABLE_U32;
     o.schedule = schedule;
     o.flags = flags;
-    TRY(lladd_begin(db, NULL, &txn, err));
-    int rc = lladd_managed_create(txn, name, &o);
-    TRY(rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn));
-    return lladd_managed_open(db, name, out, err);
+    return lladd_managed_create_open(db, name, &o, out, err);
 }
 
 int ll_sim_managed_number(struct lladd_txn *txn, struct lladd_managed *t, uint32_t key,
