@@ -323,6 +323,14 @@ bool ll_log__has_useless(const struct ll_log *log)
     return has;
 }
 
+/* A file of the size that the next segment will have is more useful than any other. */
+static bool less_useful(const struct ll_log__seg *a, const struct ll_log__seg *b, uint32_t wanted)
+{
+    if ((a->size == wanted) != (b->size == wanted))
+        return b->size == wanted;
+    return a->size < b->size;
+}
+
 /* Index of the dead file that is least useful for reuse; dead.len if none can be removed. */
 static size_t least_useful(const struct ll_log *log)
 {
@@ -335,7 +343,7 @@ static size_t least_useful(const struct ll_log *log)
             continue;
         if (seg->size == 0)
             return i;
-        if (found == dead->len || seg->size != wanted)
+        if (found == dead->len || less_useful(seg, ll_log__at(dead, found), wanted))
             found = i;
     }
     return found;

@@ -582,6 +582,7 @@ int ll_log_finish(struct ll_log *log, lladd_lsn *end, struct lladd_error *err)
             return rc;
         tail = lladd_atomic_load64(&log->tail);
         if (lladd_atomic_load64(&log->durable) == tail) {
+            ll_log__remove_excess(log);
             end->v = tail;
             return 0;
         }

@@ -90,8 +90,9 @@ int ll_log_started(struct ll_log *, struct lladd_error *);
 int ll_log_make_ring(struct ll_log *, struct lladd_error *);
 /* Stops background work and frees all memory. Does not make the log durable. */
 void ll_log_close(struct ll_log *);
-/* For a clean close: stops background work, forces the log, and returns its end, which the caller
- * stores in the control file as ll_log_start.end. */
+/* For a clean close: stops background work, forces the log, removes dead files that are not kept for
+ * reuse, and returns the log's end, which the caller stores in the control file as
+ * ll_log_start.end. */
 int ll_log_finish(struct ll_log *, lladd_lsn *end, struct lladd_error *);
 /* Call after ll_log_finish: returns the values for ll_log_start.segment and .segment_bytes. */
 void ll_log_newest_segment(const struct ll_log *, lladd_lsn *first, uint64_t *bytes);

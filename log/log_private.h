@@ -388,6 +388,9 @@ void ll_log__wake_worker(struct ll_log *);
 /* Wakes the log's thread, which writes if much is unwritten. The caller does not hold the mutex. */
 void ll_log__ask_worker(struct ll_log *);
 void ll_log__stop_worker(struct ll_log *);
+/* Removes the dead files that the worker would remove, and ignores errors: a later run removes what
+ * is left. */
+void ll_log__remove_excess(struct ll_log *);
 enum { LL_LOG__MUCH = 1 << 20 };
 static inline uint64_t ll_log__unwritten(const struct ll_log *log)
 {

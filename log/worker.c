@@ -32,6 +32,11 @@ static bool may_preallocate(const struct ll_log *log, unsigned why)
     return limit == 0 || ll_log__live_bytes(segs) + ll_log__next_size(log, true, why) <= limit / 2;
 }
 
+static bool has_excess(const struct ll_log *log)
+{
+    return log->segs->dead.len > KEEP_DEAD || ll_log__has_useless(log);
+}
+
 /* *did: there was work, and it succeeded. Under the mutex. */
 static int step(struct ll_log *log, bool *did, struct lladd_error *err)
 {
@@ -46,7 +51,7 @@ static int step(struct ll_log *log, bool *did, struct lladd_error *err)
         rc = ll_log__add_segment(log, why, err);
         segs->gave_up = rc != 0;
         *did = rc == 0;
-    } else if (segs->dead.len > KEEP_DEAD || ll_log__has_useless(log)) {
+    } else if (has_excess(log)) {
         *did = ll_log__remove_dead(log, &rc, err);
     }
     return rc;
@@ -155,4 +160,13 @@ void ll_log__stop_worker(struct ll_log *log)
     lladd_cond_broadcast(&segs->changed);
     lladd_mutex_unlock(&segs->mutex);
     lladd_thread_join(&segs->thread);
+}
+
+void ll_log__remove_excess(struct ll_log *log)
+{
+    int rc = 0;
+    lladd_mutex_lock(&log->segs->mutex);
+    while (has_excess(log) && ll_log__remove_dead(log, &rc, NULL)) {
+    }
+    lladd_mutex_unlock(&log->segs->mutex);
 }

@@ -200,6 +200,24 @@ START_TEST(truncation)
 }
 END_TEST
 
+/* A clean stop leaves two files for reuse, even if nothing else ran after the truncation: each run
+ * of a program may be too short for other work. The two are the largest. */
+START_TEST(a_clean_stop_removes_released_files)
+{
+    lladd_lsn end;
+    fixture_create(&f);
+    fill_to(100000);
+    force(&f);
+    must(&f, ll_log_truncate(f.log, ll_log_tail(f.log), &f.err));
+    uint64_t files = stats().segments;
+    must(&f, ll_log_finish(f.log, &end, &f.err));
+    struct ll_log_stats s = stats();
+    ck_assert_uint_lt(s.segments, files);
+    ck_assert_uint_le(s.segments, 2 + 1 + 2); /* released, in use, preallocated */
+    ck_assert_uint_eq(s.segment_bytes / s.segments, f.cfg.segment_max);
+}
+END_TEST
+
 /* Truncation stops at the durable end, even if the caller passes a higher LSN. */
 START_TEST(truncation_stops_at_durable)
 {
@@ -586,6 +604,7 @@ int main(void)
     tcase_add_test(t, zeros_ahead_for_frequent_syncs);
     tcase_add_test(t, no_zeros_for_a_waiting_writer);
     tcase_add_test(t, truncation);
+    tcase_add_test(t, a_clean_stop_removes_released_files);
     tcase_add_test(t, truncation_stops_at_durable);
     tcase_add_test(t, reader_keeps_its_file);
     tcase_add_loop_test(t, creation_fails, 0, 4);

@@ -109,9 +109,9 @@ static const struct row rows[] = {
     {LLADD_BUG_UNPROTECTED, EXPLORE, "losers", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_BLOB_ONCE, INTERLEAVE, "threads.values", LLADD_SIM_O_WORKLOAD, 1, 0, 0, 0},
     {LLADD_BUG_GIVEN_UP, EXPLORE, "losers", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
-    /* An open transaction keeps log from before the start of redo. There recovery finds the base of
-     * a damaged page. */
-    {LLADD_BUG_REBUILD, DAMAGE, "full", LLADD_SIM_O_OPEN, 0, 0, 0, 3 * SAMPLES},
+    /* The log reaches back to before the start of redo. There recovery finds the base of a damaged
+     * page. */
+    {LLADD_BUG_REBUILD, DAMAGE, "space", LLADD_SIM_O_OPEN, 0, 0, 0, 3 * SAMPLES},
     {LLADD_BUG_WITNESS, DAMAGE, "counters", LLADD_SIM_O_LOST, 0, 0, 0, 4 * SAMPLES},
     {LLADD_BUG_BULK_IMAGE, RANDOM, "extents", LLADD_SIM_O_OPEN, 0, 0, 0, 0},
     {LLADD_BUG_PROTECTION, RANDOM, "full", LLADD_SIM_O_OPEN, 0, 0, 2, 0},
