@@ -133,11 +133,12 @@ static int cut_off(struct lladd_error *err)
 static int find(const struct events *e, uint64_t oid, const struct table **t,
                 struct lladd_error *err)
 {
-    for (size_t i = 0; i < e->from->n; i++) {
-        *t = &e->from->tables[i];
-        if ((*t)->oid == oid)
-            return 0;
-    }
+    *t = NULL;
+    for (size_t i = 0; i < e->from->n && !*t; i++)
+        if (e->from->tables[i].oid == oid)
+            *t = &e->from->tables[i];
+    if (*t)
+        return 0;
     return lladd_error_set(err, LLADD_BAD_RECORD,
                            "the stream has a table with the OID %" PRIu64
                            ", which the publication did not have at the start",
