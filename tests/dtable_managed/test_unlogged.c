@@ -783,9 +783,11 @@ int main(void)
     tcase_add_test(tc, a_digest_while_a_writer_is_open);
     tcase_add_test(tc, asynchronous_commits);
     tcase_add_loop_test(tc, old_snapshots, 0, 2);
-    tcase_add_loop_test(tc, with_threads, 0, 2);
     tcase_add_test(tc, every_allocation_fails_once);
     tcase_add_test(tc, every_write_fails);
     suite_add_tcase(s, tc);
+    TCase *threads = tcase_create("threads");
+    tcase_add_loop_test(threads, with_threads, 0, 2);
+    suite_add_tcase(s, threads);
     return fixture_run(s);
 }

@@ -97,7 +97,11 @@ END_TEST
 /* A disk is slow: while a thread waits for a page, the other threads have many turns. */
 static void read_slowly(void *ctx, uint64_t number, unsigned kind, const char *name)
 {
+#ifdef LL_TEST_SHORT
+    enum { TURNS = 5 };
+#else
     enum { TURNS = 20 };
+#endif
     (void)ctx;
     (void)number;
     for (unsigned i = 0; kind == FAULT_PREAD && strcmp(name, "pages") == 0 && i < TURNS; i++)

@@ -227,11 +227,17 @@ static int permit(void *ctx, const char *what, uint64_t done, uint64_t all)
     return 0;
 }
 
+#ifdef LL_TEST_SHORT
+enum { BACKUPS = 3 };
+#else
+enum { BACKUPS = 6 };
+#endif
+
 /* Each backup is taken while all workers commit, and two transactions are prepared. LLADD_NIGHTLY:
  * 100 backups. */
 START_TEST(backups_under_writers)
 {
-    unsigned rounds = getenv("LLADD_NIGHTLY") ? 100 : 6;
+    unsigned rounds = getenv("LLADD_NIGHTLY") ? 100 : BACKUPS;
     struct lladd_backup_options o = LLADD_BACKUP_OPTIONS_INIT;
     struct lladd_thread threads[SHOP_WORKERS] = {{0}};
     struct lladd_txn *prepared[2];

@@ -668,11 +668,17 @@ static int permit(void *ctx, const char *what, uint64_t done, uint64_t all)
     return 0;
 }
 
+#ifdef LL_TEST_SHORT
+enum { BACKUPS = 3 };
+#else
+enum { BACKUPS = 5 };
+#endif
+
 /* Eight threads write, a thread archives, and up to three make the backup. LLADD_NIGHTLY: 100
  * backups. */
 START_TEST(backups_beside_writers)
 {
-    unsigned rounds = getenv("LLADD_NIGHTLY") ? 100 : 5;
+    unsigned rounds = getenv("LLADD_NIGHTLY") ? 100 : BACKUPS;
     struct lladd_thread threads[SHOP_WORKERS] = {{0}};
     uint64_t before[SHOP_WORKERS] = {0};
     struct lladd_outside_options o = LLADD_OUTSIDE_OPTIONS_INIT;

@@ -408,11 +408,17 @@ static lladd_pageno write_raw(const lladd_pageno *known, int byte)
     return page;
 }
 
+#ifdef LL_TEST_SHORT
+enum { SCRUBS = 4, WORKS = 15, WRITES = 400 };
+#else
+enum { SCRUBS = 8, WORKS = 60, WRITES = 2000 };
+#endif
+
 static uint32_t working;
 
 static void *work_often(void *k)
 {
-    for (unsigned i = 0; i < 60 && lladd_atomic_load32(&working); i++)
+    for (unsigned i = 0; i < WORKS && lladd_atomic_load32(&working); i++)
         shop_work(&shop, (unsigned)(uintptr_t)k);
     return NULL;
 }
@@ -420,7 +426,7 @@ static void *work_often(void *k)
 static void *overwrite(void *page)
 {
     const lladd_pageno raw = lladd_page_of((uintptr_t)page);
-    for (int i = 0; i < 2000 && lladd_atomic_load32(&working); i++)
+    for (int i = 0; i < WRITES && lladd_atomic_load32(&working); i++)
         write_raw(&raw, i % 256);
     return NULL;
 }
@@ -438,11 +444,11 @@ START_TEST(a_scrub_under_writers)
     ck_assert_int_eq(lladd_thread_start(&over, overwrite, (void *)raw), 0);
     for (uintptr_t k = 0; k < WORKERS; k++)
         ck_assert_int_eq(lladd_thread_start(&threads[k], work_often, (void *)k), 0);
-    for (unsigned i = 0; i < 8; i++) {
+    for (unsigned i = 0; i < SCRUBS; i++) {
         struct found found;
         (void)scrub(&found);
         ck_assert_uint_eq(found.damage + found.repair, 0);
-        if (i == 3)
+        if (i == SCRUBS / 2 - 1)
             backed_up();
     }
     lladd_atomic_store32(&working, 0);

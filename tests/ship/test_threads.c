@@ -405,6 +405,12 @@ static void watch(unsigned at)
     last_what[0] = 0;
 }
 
+#ifdef LL_TEST_SHORT
+enum { STOPS = 2 };
+#else
+enum { STOPS = 5 };
+#endif
+
 START_TEST(progress_is_told_by_one_thread_at_a_time)
 {
     begin(8);
@@ -419,7 +425,7 @@ START_TEST(progress_is_told_by_one_thread_at_a_time)
     if (_i == RESTORE)
         ck_assert_uint_eq(reports, all);
     /* The function stops the call. What a check reports of its verification cannot. */
-    for (unsigned at = 1; at <= all && at < 6; at++) {
+    for (unsigned at = 1; at <= all && at <= STOPS; at++) {
         size_t n = store.n;
         threads = 4;
         watch(at);
