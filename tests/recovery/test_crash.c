@@ -326,11 +326,11 @@ START_TEST(power_fails_a_third_time)
 {
     struct explorer e;
     struct plan plan = {.depth = 3, .subsets = 1, .kill = true, .one_in = 17};
-    plan.first_one_in = 13 * ONE_IN;
+    plan.first_one_in = 13 * ONE_IN * ONE_IN;
     if (nightly())
         plan.first_one_in = plan.one_in = 1;
     explore(&e, &plan, 0);
-    ck_assert_uint_gt(e.recovered, 200);
+    ck_assert_uint_gt(e.recovered, 200 / ONE_IN);
 }
 END_TEST
 

@@ -110,6 +110,12 @@ static void check(struct state *s, bool in_doubt)
 
 enum { MODES = 3 };
 
+#ifdef LL_TEST_SHORT
+enum { CALLS_APART = 8, TRIED_LEAST = 20 };
+#else
+enum { CALLS_APART = 3, TRIED_LEAST = 60 };
+#endif
+
 /* _i: bit 0, a transaction is in doubt; the next bits, what a crash leaves; the other bits, the
  * sizes. */
 START_TEST(two_crashes_in_recovery)
@@ -117,7 +123,7 @@ START_TEST(two_crashes_in_recovery)
     static const enum fault_crash_mode modes[] = {FAULT_KILL, FAULT_POWER, FAULT_SUBSET};
     bool in_doubt = _i & 1, first = true;
     const struct sizes *z = &sizes[_i / 2 / MODES];
-    uint64_t by = (getenv("LLADD_NIGHTLY") ? 1u : 3u) * (z == sizes ? 1u : 20u);
+    uint64_t by = (getenv("LLADD_NIGHTLY") ? 1u : CALLS_APART) * (z == sizes ? 1u : 20u);
     unsigned tried = 0;
     for (uint64_t a = 1; first; a++) {
         bool second = true;
@@ -130,7 +136,7 @@ START_TEST(two_crashes_in_recovery)
             tried++;
         }
     }
-    ck_assert_uint_gt(tried, 60);
+    ck_assert_uint_gt(tried, TRIED_LEAST);
 }
 END_TEST
 

@@ -101,17 +101,19 @@ static const struct {
              {"threads.wait", TWO, SCHEDULES, SCHEDULES / 100},
              {"threads.locks", TWO, SCHEDULES, SCHEDULES / 100},
              {"threads.abort", 1, 1000, 50},
-             {"threads.checkpoint", 1, 300, 30},
              {"threads.prepare", 1, 2000, 300},
              {"threads.background", 1, 300, 20},
              {"threads.values", 1, 100, 1},
              {"threads.bulk", 1, 300, 20},
-             {"threads.writeback", 1, 100, 5},
              {"threads.trees", 1, 3000, 50},
              {"threads.merge", 1, 3000, 50},
              {"dtable.managed.threads", 1, 300, 20},
              {"dtable.managed.levels.threads", 1, 3000, 100},
+#ifndef LL_TEST_SHORT /* these take as long as all others; ./runtests simulates them, too */
+             {"threads.checkpoint", 1, 300, 30},
+             {"threads.writeback", 1, 100, 5},
              {"replica.threads", 1, 3000, 50},
+#endif
              {"dtable.managed.snapshots.threads", 1, 2000, 20}};
 
 START_TEST(threads_recover_from_every_crash_of_every_schedule)
