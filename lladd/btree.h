@@ -204,8 +204,9 @@ LLADD_API int lladd_btree_cursor_open(struct lladd_btree *, struct lladd_btree_c
                                       struct lladd_error *);
 /** Closes the cursor; NULL does nothing. */
 LLADD_API void lladd_btree_cursor_close(struct lladd_btree_cursor *);
-/** From now on the cursor only meets keys k with low <= k < high; NULL: no bound. Call it before
- *  the first move. */
+/** From now on the cursor only meets keys k with low <= k < high; NULL: no bound. LLADD_BAD_STATE
+ *  after the first move. LLADD_TOO_LARGE: a bound is longer than lladd_btree_key_max. After an
+ *  error the cursor has the bounds that it had before. */
 LLADD_API int lladd_btree_cursor_bounds(struct lladd_btree_cursor *, const void *low,
                                         size_t low_len, const void *high, size_t high_len,
                                         struct lladd_error *);

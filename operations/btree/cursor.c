@@ -56,17 +56,21 @@ void lladd_btree_cursor_close(struct lladd_btree_cursor *c)
     lladd_mem_free(c->t->db, c);
 }
 
-static int set_bound(struct ll_btree_tree *t, const void *key, size_t len, unsigned char *to,
-                     uint32_t *to_len, bool *has, struct lladd_error *err)
+static int check_bound(const struct ll_btree_tree *t, const void *key, size_t len,
+                       struct lladd_error *err)
+{
+    if (!key || len <= t->key_max)
+        return 0;
+    return lladd_error_set(err, LLADD_TOO_LARGE, "a bound of %zu bytes is too long", len);
+}
+
+static void set_bound(const void *key, size_t len, unsigned char *to, uint32_t *to_len, bool *has)
 {
     *has = key != NULL;
     if (!key)
-        return 0;
-    if (len > t->key_max)
-        return lladd_error_set(err, LLADD_TOO_LARGE, "a bound of %zu bytes is too long", len);
+        return;
     memcpy(to, key, len);
     *to_len = (uint32_t)len;
-    return 0;
 }
 
 int lladd_btree_cursor_bounds(struct lladd_btree_cursor *c, const void *low, size_t low_len,
@@ -74,8 +78,11 @@ int lladd_btree_cursor_bounds(struct lladd_btree_cursor *c, const void *low, siz
 {
     if (c->where != NOWHERE)
         return lladd_error_set(err, LLADD_BAD_STATE, "bounds are set before the first move");
-    TRY(set_bound(c->t, low, low_len, c->low, &c->low_len, &c->has_low, err));
-    return set_bound(c->t, high, high_len, c->high, &c->high_len, &c->has_high, err);
+    TRY(check_bound(c->t, low, low_len, err));
+    TRY(check_bound(c->t, high, high_len, err));
+    set_bound(low, low_len, c->low, &c->low_len, &c->has_low);
+    set_bound(high, high_len, c->high, &c->high_len, &c->has_high);
+    return 0;
 }
 
 /* ---- neighbouring keys ----------------------------------------------------------------------- */
@@ -256,16 +263,16 @@ int lladd_btree_cursor_seek(struct lladd_btree_cursor *c, const void *key, size_
                             struct lladd_error *err)
 {
     struct bt_key k;
-    TRY(seek_key(c, key, key_len, &k, err));
-    return moved(c, up_to(c, k, err));
+    int rc = seek_key(c, key, key_len, &k, err);
+    return moved(c, rc ? rc : up_to(c, k, err));
 }
 
 int lladd_btree_cursor_seek_for_prev(struct lladd_btree_cursor *c, const void *key, size_t key_len,
                                      struct lladd_error *err)
 {
     struct bt_key k;
-    TRY(seek_key(c, key, key_len, &k, err));
-    return moved(c, down_to(c, k, err));
+    int rc = seek_key(c, key, key_len, &k, err);
+    return moved(c, rc ? rc : down_to(c, k, err));
 }
 
 int lladd_btree_cursor_next(struct lladd_btree_cursor *c, struct lladd_error *err)
