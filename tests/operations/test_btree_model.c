@@ -4,7 +4,8 @@
  * keys and the other one the odd keys, so that each splits leaves with rows of the other. The
  * transactions insert, replace and remove rows. Sometimes they remove almost all rows, so that
  * leaves are merged. Each transaction commits, rolls back, rolls back to a savepoint, or is open at
- * a crash. Pages have 4 to 64 KiB, keys 2 to about 1000 bytes, values 0 bytes to some pages.
+ * a crash. Pages have 4 to 64 KiB, keys 0 to 1000 bytes (993 with pages of 4 KiB), values 0 bytes
+ * to 1 MiB.
  */
 #include "op_fixture.h"
 
@@ -12,7 +13,8 @@
 
 #include <stdio.h>
 
-enum { KEYS = 600, LONGEST = 70000, KEY_LONGEST = 1000 };
+/* A value has LONGEST bytes if its version is divisible by LONGEST_EACH. */
+enum { KEYS = 600, LONGEST = 1 << 20, LONGEST_EACH = 997, KEY_LONGEST = 1000 };
 
 enum shape { NUMBERS, SHORT, WORDS, LONG };
 
@@ -22,6 +24,7 @@ static struct lladd_btree *tree;
 static struct lladd_btree_options options;
 static enum shape shape;
 static uint32_t longest_value;
+static uint32_t longest_values; /* number of values of LONGEST bytes that were put */
 
 struct model {
     uint32_t version[KEYS]; /* 0: the key is absent */
@@ -39,11 +42,14 @@ static size_t key_bytes(uint32_t k, unsigned char *out)
         for (int i = 0; i < 8; i++)
             out[i] = (unsigned char)((uint64_t)(k / 3 * 1000 + k % 3) >> (8 * (7 - i)));
         return 8;
-    case SHORT:
+    case SHORT: /* the empty key, all keys of one byte, and keys of 2 and 3 bytes */
+        out[0] = (unsigned char)k;
+        if (k <= 256)
+            return k < 256;
         out[0] = (unsigned char)(mixed >> 24);
         out[1] = (unsigned char)(k & 255);
         out[2] = (unsigned char)(k >> 8);
-        return k < 256 ? 2 : 3; /* the keys below 256 are unique in their second byte */
+        return k < 512 ? 2 : 3; /* those of 2 bytes are unique in their second byte */
     case WORDS:
         return (size_t)snprintf((char *)out, KEY_LONGEST, "user/%u/%.*s%u", mixed % 7,
                                 (int)(mixed >> 8) % 40, "........................................",
@@ -60,6 +66,7 @@ static size_t value_bytes(uint32_t k, uint32_t version, unsigned char *out)
 {
     size_t len = options.value_size                ? options.value_size
                  : (k * 7 + version * 31) % 5 == 0 ? 0
+                 : version % LONGEST_EACH == 0     ? LONGEST
                  : version % 29 == 0               ? 900 + (version * 977 + k) % longest_value
                                                    : version * 37 % 300;
     memset(out, (int)(k + version), len);
@@ -114,6 +121,28 @@ static void compare_row(struct lladd_btree_cursor *c, uint32_t k)
     ck_assert(value_is.len == 0 || memcmp(value_is.data, want, value_is.len) == 0);
 }
 
+/* Looks all keys up in one call. The buffers get the first bytes of the values. */
+static void compare_many(void)
+{
+    enum { FIRST = 8 };
+    static unsigned char keys[KEYS][KEY_LONGEST + 8], values[KEYS][FIRST];
+    struct lladd_btree_query q[KEYS];
+    for (uint32_t k = 0; k < KEYS; k++)
+        q[k] = (struct lladd_btree_query){.key = keys[k],
+                                          .key_len = key_bytes(k, keys[k]),
+                                          .buf = values[k],
+                                          .size = FIRST};
+    ok_db(&b, lladd_btree_get_many(tree, q, KEYS, &b.err));
+    for (uint32_t k = 0; k < KEYS; k++) {
+        ck_assert_int_eq(q[k].rc, now.version[k] ? 0 : LLADD_NOT_FOUND);
+        if (q[k].rc)
+            continue;
+        size_t len = value_bytes(k, now.version[k], want);
+        ck_assert_uint_eq(q[k].len, len);
+        ck_assert(memcmp(values[k], want, len < FIRST ? len : FIRST) == 0);
+    }
+}
+
 /* If `up` is true, returns the place in `order` of the first present key from place i on, or KEYS.
  * Otherwise returns the place of the last present key up to place i, or -1. */
 static int up(int i)
@@ -149,6 +178,19 @@ static void compare_walks(struct lladd_btree_cursor *c)
     ck_assert_int_eq(down(i - 1), -1);
 }
 
+static void compare_next_key(int i, bool after)
+{
+    unsigned char key[KEY_LONGEST + 8], next[KEY_LONGEST];
+    size_t len = key_bytes(order[i], key), next_len = 0;
+    int to = up(after ? i + 1 : i);
+    int rc = lladd_btree_next_key(tree, key, len, after, next, sizeof next, &next_len, &b.err);
+    ck_assert_int_eq(rc, to == KEYS ? LLADD_END : 0);
+    if (rc)
+        return;
+    ck_assert_uint_eq(next_len, key_bytes(order[to], key));
+    ck_assert(memcmp(next, key, next_len) == 0);
+}
+
 static void compare_seeks(struct lladd_btree_cursor *c)
 {
     for (int i = 0; i < KEYS; i += 7) {
@@ -164,13 +206,7 @@ static void compare_seeks(struct lladd_btree_cursor *c)
         ck_assert_int_eq(rc, to < 0 ? LLADD_END : 0);
         if (!rc)
             compare_row(c, order[to]);
-        unsigned char next[KEY_LONGEST];
-        size_t next_len = 0;
-        to = up(i + 1);
-        rc = lladd_btree_next_key(tree, key, len, true, next, sizeof next, &next_len, &b.err);
-        ck_assert_int_eq(rc, to == KEYS ? LLADD_END : 0);
-        if (!rc)
-            ck_assert_uint_eq(next_len, key_bytes(order[to], key));
+        compare_next_key(i, i % 2);
     }
 }
 
@@ -216,6 +252,7 @@ static void compare(void)
     ok_db(&b, lladd_btree_cursor_open(tree, &c, &b.err));
     compare_walks(c);
     compare_seeks(c);
+    compare_many();
     lladd_btree_cursor_close(c);
     compare_bounds(KEYS / 4, KEYS / 2);
     compare_bounds(KEYS / 2, KEYS / 2);
@@ -241,10 +278,12 @@ static void change(struct lladd_txn *txn, uint32_t k, unsigned how)
                       lladd_txn_error(txn)->message);
         if (!rc)
             now.version[k] = next_version;
+        longest_values += rc == 0 && vlen == LONGEST;
     } else if (how < 5) {
         ok(txn, lladd_btree_put_report(txn, tree, key, klen, value, vlen, &replaced));
         ck_assert_int_eq(replaced, now.version[k] != 0);
         now.version[k] = next_version;
+        longest_values += vlen == LONGEST;
     } else {
         rc = lladd_btree_delete(txn, tree, key, klen);
         ck_assert_msg(rc == (now.version[k] ? 0 : LLADD_NOT_FOUND), "%s: %s", lladd_code_name(rc),
@@ -351,6 +390,7 @@ static void begin_model(uint32_t page_size, uint32_t key_size, uint32_t value_si
     memset(&now, 0, sizeof now);
     next_version = 0;
     merges = 0;
+    longest_values = 0;
     sort_keys();
 }
 
@@ -371,6 +411,7 @@ static void model(uint32_t page_size, enum shape keys, uint32_t value_size, uint
     }
     compare();
     ck_assert(merges > 0 || page_size > 4096); /* a tree of few pages may have no merge */
+    ck_assert(longest_values > 0 || value_size > 0);
     lladd_btree_close(tree);
     fixture_close(&b);
     fixture_open(&b);
@@ -409,7 +450,7 @@ END_TEST
 
 START_TEST(short_keys)
 {
-    model(4096, SHORT, 0, (uint64_t)_i + 21);
+    model(4096, SHORT, 0, (uint64_t)_i + 61);
 }
 END_TEST
 
