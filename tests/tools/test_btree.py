@@ -7,6 +7,7 @@ format; loads in one transaction and in many."""
 import json
 import os
 import random
+import re
 import struct
 import subprocess
 import sys
@@ -217,7 +218,8 @@ class Damage(Case):
     def setUp(self):
         super().setUp()
         self.pairs = [("key %05d" % i, "value %05d" % i) for i in range(3000)]
-        self.load(dump(structure("btree", "t", self.pairs, key=0, value=0)))
+        self.text = dump(structure("btree", "t", self.pairs, key=0, value=0))
+        self.load(self.text)
         uuid = json.loads(self.good("stat", "--json", self.db))["uuid"].replace("-", "")
         self.salt = crc32c(bytes.fromhex(uuid))
         with open(os.path.join(self.db, "pages"), "rb") as file:
@@ -271,6 +273,38 @@ class Damage(Case):
             err = self.bad("btree", *verb, code=2)
             self.assertIn("layout 2", err)
             self.assertIn("LLADD_NEWER_FORMAT", err)
+        self.write(number, self.pages[number * PAGE:][:PAGE])
+        self.assertEqual(self.good("dump", self.db), self.text)
+
+    def test_page(self):
+        leaf = self.page_with("value 01500")
+        root, right = (int.from_bytes(self.pages[leaf * PAGE + at:][:6], "little")
+                       for at in (32, 40))
+        out = self.good("page", self.db, root)
+        self.assertIn("type        lladd.btree@1", out)
+        self.assertIn("keys of 0 bytes, values of 0 (0: any)\n", out)
+        top = re.search(r"top node (\d+), level 1, spare page 0\n +0 free pages", out).group(1)
+        out = self.good("page", self.db, leaf)
+        self.assertIn("type        lladd.btree.node@1", out)
+        self.assertIn(f"root {root}, level 0, right {right}, spare 0\n", out)
+        self.assertIn("0 ghosts, common prefix", out)
+        self.assertRegex(out, rf"\d+: key 9 {b'key 01500'.hex()}, value 11\n")
+        self.assertRegex(self.good("page", self.db, top), rf"key .*, child {leaf}\n")
+
+    def test_verify_checks_each_tree(self):
+        """The right link of a leaf of the second tree leads to a leaf of the first tree."""
+        self.load(dump(structure("btree", "u", [("u%05d" % i, "other %05d" % i)
+                                                for i in range(3000)], key=0, value=0)))
+        with open(os.path.join(self.db, "pages"), "rb") as file:
+            self.pages = file.read()
+        self.sound("2 B+trees")
+        other = self.page_with("value 01500")
+        self.change(self.page_with("other 01500"), 40, other.to_bytes(6, "little"))
+        out = self.good("verify", self.db, code=1)
+        self.assertIn(f'btree "u": page {other}: is not a valid node of its B+tree\n', out)
+        self.assertNotIn('"t": ', out)
+        self.assertEqual(self.good("btree", "check", self.db, "t"), "no damage\n")
+        self.bad("btree", "check", self.db, "u", code=1)
 
     def test_sample(self):
         dice = random.Random(4)
