@@ -6,6 +6,8 @@
 #include <lladd/pages.h>
 #include <lladd/sim.h>
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define NODE_TYPE "example.sorted"
@@ -489,7 +491,8 @@ static int sorted_each(struct lladd_db *db, lladd_pageno first, int (*fn)(void *
 }
 /* [/set] */
 
-/* [subject] What the simulator runs. */
+/* [make] Registers what the set consists of. A program calls this before it opens a database,
+ * because recovery needs the operations. */
 static int configure(void *ctx, struct lladd_options *options, struct lladd_error *err)
 {
     static const struct lladd_op *const ops[] = {&format_op, &by_slot,  &by_key,
@@ -514,6 +517,86 @@ static int first_node(struct lladd_db *db, lladd_pageno *first, struct lladd_err
     return 0;
 }
 
+/* Makes an empty set. Its name leads to the first node. */
+static int make(struct lladd_txn *txn, lladd_pageno *first)
+{
+    TRY(lladd_page_alloc(txn, first));
+    TRY(lladd_page_format(txn, *first, NODE_TYPE));
+    return lladd_root_set(txn, "sorted", (struct lladd_root_value){first->v, 0});
+}
+/* [/make] */
+
+/* [program] A program: sorted DIR CHANGE... Each change is a key to put in or, after a minus sign,
+ * to take out. All changes are one transaction. */
+#ifdef PROGRAM
+static int change_all(struct lladd_txn *txn, lladd_pageno first, char **changes)
+{
+    for (; *changes; changes++) {
+        bool live = **changes != '-';
+        TRY(sorted_set(txn, first, strtoull(*changes + !live, NULL, 10), live));
+    }
+    return 0;
+}
+
+static int run_txn(struct lladd_db *db, char **changes, struct lladd_error *err)
+{
+    struct lladd_txn *txn;
+    lladd_pageno first;
+    TRY(lladd_begin(db, NULL, &txn, err));
+    int rc = first_node(db, &first, lladd_txn_error_out(txn));
+    if (rc == LLADD_NOT_FOUND)
+        rc = make(txn, &first);
+    if (!rc)
+        rc = change_all(txn, first, changes);
+    if (!rc)
+        return lladd_commit(txn);
+    *err = *lladd_txn_error(txn);
+    TRY(lladd_abort(txn));
+    return rc;
+}
+
+static int print(void *ctx, uint64_t key)
+{
+    (void)ctx;
+    printf("%llu ", (unsigned long long)key);
+    return 0;
+}
+
+static int use(const char *dir, char **changes, struct lladd_options *options,
+               struct lladd_error *err)
+{
+    struct lladd_db *db;
+    lladd_pageno first;
+    TRY(configure(NULL, options, err));
+    TRY(lladd_open(dir, options, &db, err));
+    int rc = run_txn(db, changes, err);
+    if (!rc)
+        rc = first_node(db, &first, err);
+    if (!rc)
+        rc = sorted_each(db, first, print, NULL, err);
+    int closed = lladd_close(db);
+    return rc ? rc : closed;
+}
+
+int main(int argc, char **argv)
+{
+    struct lladd_options options = LLADD_OPTIONS_INIT;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    if (argc < 2)
+        return fprintf(stderr, "usage: sorted DIR CHANGE...\n"), 2;
+    int rc = use(argv[1], argv + 2, &options, &err);
+    lladd_options_release(&options);
+    if (rc)
+        fprintf(stderr, "%s: %s\n", lladd_code_name(rc), err.message);
+    else
+        printf("\n");
+    return rc != 0;
+}
+#endif
+/* [/program] */
+
+/* [subject] What the simulator runs. */
+#ifndef PROGRAM
 /* The keys 10, 20 and 30. */
 static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
@@ -521,13 +604,9 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
     lladd_pageno first;
     (void)ctx;
     TRY(lladd_begin(db, NULL, &txn, err));
-    int rc = lladd_page_alloc(txn, &first);
-    if (!rc)
-        rc = lladd_page_format(txn, first, NODE_TYPE);
+    int rc = make(txn, &first);
     for (uint64_t key = 10; !rc && key <= 30; key += 10)
         rc = sorted_set(txn, first, key, true);
-    if (!rc)
-        rc = lladd_root_set(txn, "sorted", (struct lladd_root_value){first.v, 0});
     if (rc)
         *err = *lladd_txn_error(txn);
     return rc ? rc : lladd_commit(txn);
@@ -689,4 +768,5 @@ const struct lladd_sim_subject *const *lladd_sim_plugin(void)
     static const struct lladd_sim_subject *const all[] = {&one, &two, NULL};
     return all;
 }
+#endif
 /* [/model] */

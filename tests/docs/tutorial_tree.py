@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Checks docs/tutorial-tree.md: its listings are one file, which is compiled and simulated with
-exactly the commands of the page. Every line that the page quotes is in the output. Each mistake of
-the page's table is made, and the simulator says what the table quotes.
+"""Checks docs/tutorial-tree.md: its listings are one file, which is compiled, run and simulated
+with exactly the commands of the page. Every line that the page quotes is in the output. Each
+mistake of the page's table is made, and the simulator says what the table quotes.
 
-tutorial_tree.py <root> <lladd-sim> <c compiler>"""
+tutorial_tree.py <root> <liblladd.so> <lladd-sim> <c compiler>"""
 import os
 import re
 import shutil
@@ -17,7 +17,7 @@ from pages import RUN, split_code
 PAGE = os.path.join("docs", "tutorial-tree.md")
 SOURCE = os.path.join("examples", "sorted", "sorted.c")
 MISTAKES_MIN = 5
-PC = "Name: lladd-sim\nDescription: the simulator\nVersion: 0\nCflags: -I{}\n"
+PC = "Name: {}\nDescription: of the build\nVersion: 0\nCflags: -I{}\nLibs: -L{} -llladd\n"
 
 
 def sh(commands, folder, env):
@@ -28,7 +28,8 @@ def sh(commands, folder, env):
 
 
 def page(root):
-    """The program, the commands, the quoted lines, and the table of mistakes."""
+    """The program, the commands that run and simulate it, the quoted lines, and the table of
+    mistakes."""
     with open(os.path.join(root, PAGE), encoding="utf-8") as file:
         text = file.read()
     regions = split_code(text)[1]
@@ -38,10 +39,10 @@ def page(root):
     quoted = [line for _, language, _, code in regions if language == "text"
               for line in code.split("\n") if line]
     table = re.findall(r"^\| `\w+` \| `(.+?)` \| (?:`(.+?)`|nothing) \| `(.+?)` \|$", text, re.M)
-    if len(commands) != 1 or not quoted or len(table) < MISTAKES_MIN:
+    if len(commands) != 2 or not quoted or len(table) < MISTAKES_MIN:
         sys.exit(f"{PAGE} has {len(commands)} scripts, {len(quoted)} quoted lines and "
                  f"{len(table)} mistakes")
-    return program + "\n", commands[0], quoted, table
+    return program + "\n", commands, quoted, table
 
 
 def is_whole(root, program):
@@ -67,22 +68,27 @@ def replay(folder, env, out):
     return sh(f"lladd-sim ./by_slot.so:sorted --replay {token.group(1)}", folder, env)[1]
 
 
-def main(root, sim, cc):
-    program, commands, quoted, table = page(root)
+def main(root, lib, sim, cc):
+    program, (uses, commands), quoted, table = page(root)
     is_whole(root, program)
     folder = tempfile.mkdtemp(prefix="lladd-tutorial-tree-")
     try:
         os.symlink(shutil.which(cc) or cc, os.path.join(folder, "cc"))
         os.symlink(os.path.abspath(sim), os.path.join(folder, "lladd-sim"))
-        with open(os.path.join(folder, "lladd-sim.pc"), "w", encoding="utf-8") as file:
-            file.write(PC.format(os.path.abspath(root)))
-        env = dict(os.environ, PKG_CONFIG_PATH=folder,
+        libs = os.path.dirname(os.path.abspath(lib))
+        for name in ("lladd", "lladd-sim"):
+            with open(os.path.join(folder, name + ".pc"), "w", encoding="utf-8") as file:
+                file.write(PC.format(name, os.path.abspath(root), libs))
+        env = dict(os.environ, PKG_CONFIG_PATH=folder, LD_LIBRARY_PATH=libs,
                    PATH=folder + os.pathsep + os.environ["PATH"])
         write(folder, program)
+        code, used = sh(uses, folder, env)
+        if code:
+            sys.exit(f"the commands of {PAGE} end with {code}:\n{used}")
         code, out = sh(commands, folder, env)
         if code or out.count(": passed") != 2 or "broken\n" not in out or "failed\n" not in out:
             sys.exit(f"the commands of {PAGE} end with {code}:\n{out}")
-        out += replay(folder, env, out)
+        out += used + replay(folder, env, out)
         lost = [line for line in quoted if line not in out]
         if lost:
             sys.exit(f"{PAGE} quotes {lost}, which the output does not have:\n{out}")
@@ -100,4 +106,4 @@ def main(root, sim, cc):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4])
+    main(*sys.argv[1:5])
