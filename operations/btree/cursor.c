@@ -2,7 +2,8 @@
 /* Cursors. A cursor has a copy of a leaf, made under the leaf's latch. A move within the leaf uses
  * the copy if the page still has the copy's LSN. Then the contents are the same, because page LSNs
  * never fall (BUF-6) and a node page stays a node page (BPT-5). Otherwise the cursor descends again
- * from its present key.
+ * from its present key. A move from the last row of a leaf goes along the leaf's right link, and
+ * descends only if the right link does not lead to the next key any more.
  *
  * Neighbouring keys. The smallest key greater than k is k followed by a byte 0. before(k) is a key
  * less than k, such that no key of a tree lies between before(k) and k. If the last byte of k is 0,
@@ -126,12 +127,13 @@ static bool before(struct lladd_btree_cursor *c, struct bt_key key, struct bt_ke
 
 /* ---- the leaf -------------------------------------------------------------------------------- */
 
-/* Copies the key's leaf. */
-static int load(struct lladd_btree_cursor *c, struct bt_key key, struct lladd_error *err)
+/* Copies the key's leaf. `near`: as in ll_btree__fix_near. */
+static int load(struct lladd_btree_cursor *c, struct bt_key key, lladd_pageno near,
+                struct lladd_error *err)
 {
     struct lladd_page *leaf;
     c->number = lladd_page_of(0); /* no leaf, until the copy is complete */
-    TRY(ll_btree__fix(c->t, key, 0, LLADD_LATCH_SHARED, &leaf, err));
+    TRY(ll_btree__fix_near(c->t, near, key, &leaf, err));
     memcpy(c->page, leaf->bytes, c->size);
     c->number = leaf->number;
     lladd_page_unfix(c->t->db, leaf, LLADD_LATCH_SHARED);
@@ -193,15 +195,26 @@ static int arrive(struct lladd_btree_cursor *c, bool up)
 
 /* ---- moves ----------------------------------------------------------------------------------- */
 
-/* Moves to the first row at or after the key. */
-static int up_to(struct lladd_btree_cursor *c, struct bt_key key, struct lladd_error *err)
+static lladd_pageno no_page(void)
+{
+    return lladd_page_of(0);
+}
+
+static lladd_pageno right_of(const struct lladd_btree_cursor *c)
+{
+    return lladd_page_of(lladd_get48(c->page + BT_RIGHT));
+}
+
+/* Moves to the first row at or after the key. `near`: as in ll_btree__fix_near. */
+static int up_to(struct lladd_btree_cursor *c, struct bt_key key, lladd_pageno near,
+                 struct lladd_error *err)
 {
     struct bt_key low = {c->low, c->low_len};
     struct bt_place place;
     if (c->has_low && bt_compare(key, low) < 0)
         key = low;
     for (;;) {
-        TRY(load(c, key, err));
+        TRY(load(c, key, near, err));
         ll_btree__find(c->page, c->size, key, &place);
         if (up_from(c, place.slot))
             return arrive(c, true);
@@ -209,6 +222,7 @@ static int up_to(struct lladd_btree_cursor *c, struct bt_key key, struct lladd_e
         if (f.open_end)
             return ends(c, true);
         key = copy_key(c, f.high);
+        near = right_of(c);
     }
 }
 
@@ -220,7 +234,7 @@ static int down_to(struct lladd_btree_cursor *c, struct bt_key key, struct lladd
     if (c->has_high && bt_compare(key, high) >= 0 && !before(c, high, &key))
         return ends(c, false);
     for (;;) {
-        TRY(load(c, key, err));
+        TRY(load(c, key, no_page(), err));
         ll_btree__find(c->page, c->size, key, &place);
         if (down_from(c, place.slot + place.found))
             return arrive(c, false);
@@ -239,7 +253,7 @@ static int moved(struct lladd_btree_cursor *c, int rc)
 
 int lladd_btree_cursor_first(struct lladd_btree_cursor *c, struct lladd_error *err)
 {
-    return moved(c, up_to(c, (struct bt_key){c->from, 0}, err));
+    return moved(c, up_to(c, (struct bt_key){c->from, 0}, no_page(), err));
 }
 
 int lladd_btree_cursor_last(struct lladd_btree_cursor *c, struct lladd_error *err)
@@ -264,7 +278,7 @@ int lladd_btree_cursor_seek(struct lladd_btree_cursor *c, const void *key, size_
 {
     struct bt_key k;
     int rc = seek_key(c, key, key_len, &k, err);
-    return moved(c, rc ? rc : up_to(c, k, err));
+    return moved(c, rc ? rc : up_to(c, k, no_page(), err));
 }
 
 int lladd_btree_cursor_seek_for_prev(struct lladd_btree_cursor *c, const void *key, size_t key_len,
@@ -285,9 +299,10 @@ int lladd_btree_cursor_next(struct lladd_btree_cursor *c, struct lladd_error *er
         struct bt_fences f = bt_fences_of(c->page, c->size);
         if (up_from(c, c->slot + 1))
             return arrive(c, true);
-        return f.open_end ? ends(c, true) : moved(c, up_to(c, copy_key(c, f.high), err));
+        return f.open_end ? ends(c, true)
+                          : moved(c, up_to(c, copy_key(c, f.high), right_of(c), err));
     }
-    return moved(c, up_to(c, after(c, key_here(c)), err));
+    return moved(c, up_to(c, after(c, key_here(c)), no_page(), err));
 }
 
 int lladd_btree_cursor_prev(struct lladd_btree_cursor *c, struct lladd_error *err)
@@ -334,7 +349,7 @@ int lladd_btree_next_key(struct lladd_btree *h, const void *key, size_t key_len,
     TRY(lladd_btree_cursor_open(h, &c, err));
     int rc = seek_key(c, key, key_len, &k, err);
     if (!rc)
-        rc = up_to(c, after_it ? after(c, k) : k, err);
+        rc = up_to(c, after_it ? after(c, k) : k, no_page(), err);
     if (!rc) {
         struct bt_key found = key_here(c);
         *len = found.len;

@@ -117,3 +117,11 @@ int ll_btree__fix(struct ll_btree_tree *t, struct bt_key key, uint32_t level,
         TRY(ll_btree__again(t, &tries, err));
     }
 }
+
+int ll_btree__fix_near(struct ll_btree_tree *t, lladd_pageno page, struct bt_key key,
+                       struct lladd_page **out, struct lladd_error *err)
+{
+    if (page.v && fix_from(t, page, key, 0, LLADD_LATCH_SHARED, out, NULL) == 0)
+        return 0;
+    return ll_btree__fix(t, key, 0, LLADD_LATCH_SHARED, out, err);
+}

@@ -196,6 +196,10 @@ int ll_btree__again(struct ll_btree_tree *, unsigned *tries, struct lladd_error 
 /* Latches the node of this level that covers the key. LLADD_END: the tree has no such level. */
 int ll_btree__fix(struct ll_btree_tree *, struct bt_key, uint32_t level, enum lladd_latch,
                   struct lladd_page **out, struct lladd_error *);
+/* Latches the leaf that covers the key shared, like ll_btree__fix. If `near` is not 0, the search
+ * begins at this page, and begins at the top only if this page does not lead to the leaf. */
+int ll_btree__fix_near(struct ll_btree_tree *, lladd_pageno near, struct bt_key,
+                       struct lladd_page **out, struct lladd_error *);
 
 /* ---- rows.c: changes of a row ---------------------------------------------------------------- */
 
