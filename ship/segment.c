@@ -292,13 +292,20 @@ static int see_name(void *ctx, const char *name)
     return end == name + 16 ? ll_ship_append(&n->firsts, &first, sizeof first, n->err) : 0;
 }
 
+static int fail_file(uint64_t first, int rc, const char *what, struct lladd_error *err)
+{
+    char name[40];
+    (void)snprintf(name, sizeof name, "log/%016llx.seg", (unsigned long long)first);
+    return ll_ship_fail_io(err, rc, what, name);
+}
+
 int ll_ship_segment_open(struct lladd_device *dev, uint64_t first, struct lladd_file **out,
                          struct lladd_error *err)
 {
     char name[40];
     (void)snprintf(name, sizeof name, "log/%016llx.seg", (unsigned long long)first);
     int rc = dev->ops->open(dev, name, LLADD_OPEN_READ_ONLY, out);
-    return rc ? ll_ship_fail_io(err, rc, "open", name) : 0;
+    return rc ? fail_file(first, rc, "open", err) : 0;
 }
 
 int ll_ship_segment_fail(uint64_t first, const char *what, struct lladd_error *err)
@@ -321,7 +328,7 @@ int ll_ship_segment_get(struct lladd_device *dev, uint64_t first, struct ll_ship
     int64_t got = dev->ops->pread(dev, file, h, sizeof h, 0);
     rc = dev->ops->close(dev, file);
     if (got < 0 || rc)
-        return ll_ship_fail_io(err, got < 0 ? (int)got : rc, "read", "a segment of the log");
+        return fail_file(first, got < 0 ? (int)got : rc, "read", err);
     const char *why = got == HEADER ? ll_ship_segment_head(h, first, out) : "it is too short";
     return why ? ll_ship_segment_fail(first, why, err) : 0;
 }
@@ -368,7 +375,7 @@ int ll_ship_segment_read(struct lladd_device *dev, struct lladd_file *file, uint
         int64_t got =
             dev->ops->pread(dev, file, (unsigned char *)out + done, len - done, offset + done);
         if (got <= 0)
-            return got ? ll_ship_fail_io(err, (int)got, "read", "a segment of the log")
+            return got ? fail_file(first, (int)got, "read", err)
                        : ll_ship_segment_fail(first, "it is too short", err);
         done += (uint64_t)got;
     }
