@@ -136,10 +136,18 @@ static int record_at(struct ll_log_cursor *c, uint64_t lsn, struct ll_record *re
         return ll_fail_lsn(err, LLADD_END, lladd_lsn_of(lsn), "nothing was logged at LSN %llu yet",
                            (unsigned long long)lsn);
     rc = ll_log__reader_record(&c->reader, lsn, rec, &what);
-    if ((rc == LLADD_END || rc == LLADD_CORRUPT_LOG) && (!live || may_be_zeros(c))) {
-        /* Or another process may have written there since the bytes were buffered. */
-        ll_log__reader_forget(&c->reader);
-        rc = ll_log__reader_record(&c->reader, lsn, rec, &what);
+    bool none = rc == LLADD_END || rc == LLADD_CORRUPT_LOG;
+    if (none || rc == LLADD_MISSING_FILE) {
+        /* A header that could not be read may say that the log ends at lsn and where it goes on. */
+        uint64_t tried;
+        int unread = ll_log__headers_above(log, lsn, &tried, &what);
+        if (unread) {
+            rc = unread;
+        } else if (tried || (none && (!live || may_be_zeros(c)))) {
+            /* Or another process may have written there since the bytes were buffered. */
+            ll_log__reader_forget(&c->reader);
+            rc = ll_log__reader_record(&c->reader, lsn, rec, &what);
+        }
     }
     if (!rc)
         return 0;
@@ -399,7 +407,8 @@ int ll_log_cursor_seek(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record 
         return ll_fail_lsn(err, LLADD_END, lsn, "LSN %llu is beyond every log",
                            (unsigned long long)lsn.v);
     int rc = ll_log__seg_find(c->log, goal, &seg, &where, err);
-    if (rc && rc != LLADD_CORRUPT_LOG && rc != LLADD_MISSING_FILE)
+    if (rc && rc != LLADD_CORRUPT_LOG && rc != LLADD_MISSING_FILE &&
+        !ll_log__goes_over(c->log, goal, rc))
         return rc;
     if (!rc) {
         ll_log__seg_release(c->log, seg);
@@ -417,15 +426,31 @@ int ll_log_cursor_seek(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record 
     return rc == LLADD_NO_MEMORY ? rc : resynchronise(c, goal, rec, err);
 }
 
+/* Moves *from to the end of the last segment with a header that cannot be read. The log below it
+ * does not count: where it ends is known only from such a header, so it may have records that are
+ * in a gap. */
+static int begin_walk(struct ll_log_cursor *c, lladd_lsn *from, struct lladd_error *err)
+{
+    uint64_t end;
+    c->failed.code = 0;
+    int rc = ll_log__headers_above(c->log, from->v, &end, err);
+    if (rc != LLADD_READ_FAILED)
+        return rc;
+    c->failed = *err;
+    from->v = end > from->v ? end : from->v;
+    return 0;
+}
+
 int ll_log_cursor_walk(struct ll_log_cursor *c, lladd_lsn from, struct ll_record *rec,
                        struct lladd_error *gap)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
+    lladd_lsn asked = from;
     c->reader.failed = &c->failed;
-    if (from.v)
-        c->failed.code = 0;
-    int rc = from.v ? ll_log_cursor_seek(c, from, rec, &why) : ll_log_cursor_next(c, rec, &why);
-    bool passed = from.v && c->failed.code && (rc || rec->lsn.v > from.v);
+    int rc = from.v ? begin_walk(c, &from, &why) : 0;
+    if (!rc)
+        rc = from.v ? ll_log_cursor_seek(c, from, rec, &why) : ll_log_cursor_next(c, rec, &why);
+    bool passed = asked.v && c->failed.code && (rc || rec->lsn.v > asked.v);
     gap->code = 0;
     if (passed || (rc && rc != LLADD_END))
         *gap = c->failed.code ? c->failed : why;

@@ -7,6 +7,13 @@
  * such a file is never part of the log. A loss of power may bring back removed files, in any
  * combination.
  *
+ * A header that cannot be read may be readable the next time. So its segment keeps its place in the
+ * list, and its file is kept until truncation passes it. It is taken for a part of the chain: the
+ * chain goes on with the file below it. If the chain ended above it, the log below would no longer
+ * count as there, and an archive could leave it out for ever. A caller that needs the segment, or
+ * the end of the log in the segment before it, reads the header again (ll_log__header_again). Open
+ * fails if the segment may hold records at or above the LSN from which recovery reads.
+ *
  * The chain of segments is therefore followed from the highest segment downwards. A segment says in
  * `cut` where the log before it ends; the segment that holds the byte before that LSN is its
  * predecessor. The chain ends at a segment without predecessor. Segments in a gap that a cut
@@ -41,8 +48,11 @@ int ll_log__fail_seg(struct lladd_error *err, const struct ll_log__seg *seg)
 {
     char name[LL_LOG_NAME_SIZE];
     ll_log__file_name(seg, name);
-    return ll_fail_lsn(err, seg->code, lladd_lsn_of(seg->name), "log segment \"%s\" (LSN %llu): %s",
-                       name, (unsigned long long)seg->name, seg->why);
+    (void)ll_fail_lsn(err, seg->code, lladd_lsn_of(seg->name), "log segment \"%s\" (LSN %llu): %s",
+                      name, (unsigned long long)seg->name, seg->why);
+    if (err)
+        err->sys_errno = seg->sys_errno;
+    return seg->code;
 }
 
 /* ---- one file ---------------------------------------------------------------------------- */
@@ -78,7 +88,7 @@ static int fail_memory(struct lladd_error *err, const char *path)
 }
 
 /* Reads the header of log/<name>.seg into a new segment. *out is NULL if the file does not exist. A
- * damaged file is no error here: its segment is LL_LOG__BAD. */
+ * file that is damaged or cannot be read is no error here: its segment is LL_LOG__BAD. */
 static int probe(struct ll_log *log, uint64_t name, struct ll_log__seg **out,
                  struct lladd_error *err)
 {
@@ -100,11 +110,11 @@ static int probe(struct ll_log *log, uint64_t name, struct ll_log__seg **out,
     int got = rc ? rc : ll_io_read_full(log->dev, file, bytes, sizeof bytes, 0);
     if (got == -ENODATA)
         got = 0, size = 0;
-    if (got) {
+    if (got && ll_io_code(got, false) != LLADD_READ_FAILED) {
         (void)ll_io_close(log->dev, file); /* the read's error is returned */
         return ll_fail_io(err, got, false, "read", path);
     }
-    bool whole = size >= LL_LOG_SEGMENT_MIN && ll_log__block_decode(bytes, &b);
+    bool whole = !got && size >= LL_LOG_SEGMENT_MIN && ll_log__block_decode(bytes, &b);
     if (whole) {
         place.incarnation = b.incarnation;
         place.segment_size = b.segment_size;
@@ -117,7 +127,11 @@ static int probe(struct ll_log *log, uint64_t name, struct ll_log__seg **out,
         return fail_memory(err, path);
     }
     seg->file = file;
-    if (size == 0)
+    seg->sys_errno = got < 0 ? -got : 0;
+    if (got)
+        mark_bad(seg, LLADD_READ_FAILED,
+                 "its first block header cannot be read; nothing is lost if a later try succeeds");
+    else if (size == 0)
         mark_bad(seg, LLADD_MISSING_FILE, "it is empty");
     else
         judge(log, seg, &b, whole, size);
@@ -260,10 +274,25 @@ static void close_file(struct ll_log *log, struct ll_log__seg *seg)
     seg->file = NULL;
 }
 
+/* An earlier attempt to list the directory has failed, so their headers are read again. */
+static void forget_unread(struct ll_log *log)
+{
+    struct ll_log__segments *segs = log->segs;
+    for (size_t i = segs->live.len; i-- > 0;) {
+        struct ll_log__seg *seg = ll_log__at(&segs->live, i);
+        if (!ll_log__unread(seg))
+            continue;
+        segs->disk_bytes -= seg->size;
+        ll_vec_remove(&segs->live, i);
+        ll_log__seg_delete(log, seg);
+    }
+}
+
 static int read_headers(struct ll_log *log, struct lladd_error *err)
 {
     struct ll_vec names;
     ll_vec_init(&names, log->env, sizeof(struct name));
+    forget_unread(log);
     int rc = log->dev->ops->list(log->dev, LL_LOG_DIR, note_name, &names);
     if (rc)
         rc = rc == -ENOENT ? ll_fail(err, LLADD_MISSING_FILE, "there is no directory \"log\"")
@@ -288,14 +317,19 @@ static int read_headers(struct ll_log *log, struct lladd_error *err)
 
 /* ---- the chain --------------------------------------------------------------------------- */
 
-/* Index of the valid segment, below index `below`, that holds the byte before lsn; live.len: no
- * such segment. */
-static size_t holder(const struct ll_log__segments *segs, uint64_t lsn, size_t below)
+/* Index of the predecessor of live[at]: the valid segment that holds the byte before its cut. The
+ * cut or the end of a segment with an unread header is not known, so its neighbour counts. If there
+ * is no predecessor: live.len. */
+static size_t predecessor(const struct ll_log__segments *segs, size_t at)
 {
-    for (size_t i = below; i-- > 0;) {
-        const struct ll_log__seg *seg = ll_log__at(&segs->live, i);
-        if (seg->first < lsn)
-            return seg->state == LL_LOG__LIVE && lsn <= seg->end ? i : segs->live.len;
+    const struct ll_log__seg *seg = ll_log__at(&segs->live, at);
+    for (size_t i = at; i-- > 0;) {
+        const struct ll_log__seg *before = ll_log__at(&segs->live, i);
+        bool reaches = seg->cut <= before->end || ll_log__unread(seg);
+        if (before->first < seg->cut)
+            return (before->state == LL_LOG__LIVE && reaches) || ll_log__unread(before)
+                       ? i
+                       : segs->live.len;
     }
     return segs->live.len;
 }
@@ -358,8 +392,9 @@ static int follow_chain(struct ll_log *log, struct lladd_error *err)
     size_t i = segs->live.len - 1;
     if (ll_log__at(&segs->live, i)->state == LL_LOG__BAD && !log->cfg.lenient)
         return ll_log__fail_seg(err, ll_log__at(&segs->live, i));
-    while (i > 0 && ll_log__at(&segs->live, i)->state == LL_LOG__LIVE) {
-        size_t before = holder(segs, ll_log__at(&segs->live, i)->cut, i);
+    while (i > 0 && (ll_log__at(&segs->live, i)->state == LL_LOG__LIVE ||
+                     ll_log__unread(ll_log__at(&segs->live, i)))) {
+        size_t before = predecessor(segs, i);
         if (before == segs->live.len)
             break;
         if (before + 1 < i && bury(log, before + 1, i))
@@ -369,6 +404,62 @@ static int follow_chain(struct ll_log *log, struct lladd_error *err)
     segs->chain = ll_log__at(&segs->live, i)->first;
     end_the_bad(segs);
     return 0;
+}
+
+int ll_log__header_again(struct ll_log *log, size_t i, struct lladd_error *err)
+{
+    struct ll_log__segments *segs = log->segs;
+    struct ll_log__seg *old = ll_log__at(&segs->live, i), *seg;
+    if (!ll_log__unread(old))
+        return 0;
+    int rc = probe(log, old->name, &seg, err);
+    if (rc)
+        return rc;
+    if (!seg || ll_log__unread(seg)) {
+        if (seg)
+            ll_log__seg_delete(log, seg);
+        return ll_log__fail_seg(err, old);
+    }
+    close_file(log, seg);
+    if (seg->state == LL_LOG__DEAD)
+        mark_bad(seg, LLADD_CORRUPT_LOG, "its header is that of a later segment");
+    segs->disk_bytes += (uint64_t)seg->size - old->size;
+    *(struct ll_log__seg **)ll_vec_at(&segs->live, i) = seg;
+    ll_log__seg_delete(log, old); /* it was never found, so it has no users */
+    return follow_chain(log, err);
+}
+
+int ll_log__fail_unread(const struct ll_log__segments *segs, uint64_t lsn, struct lladd_error *err)
+{
+    for (size_t i = segs->live.len; i-- > 0 && ll_log__at(&segs->live, i)->end > lsn;)
+        if (ll_log__unread(ll_log__at(&segs->live, i)))
+            return ll_log__fail_seg(err, ll_log__at(&segs->live, i));
+    return 0;
+}
+
+/* Under the mutex. */
+static int headers_above(struct ll_log *log, uint64_t lsn, uint64_t *end, struct lladd_error *err)
+{
+    const struct ll_vec *live = &log->segs->live;
+    int rc = 0;
+    *end = 0;
+    /* If segments below i turn out to be in a gap, i is that of a later segment in the next
+     * round. */
+    for (size_t i = live->len; !rc && i-- > 0 && ll_log__at(live, i)->end > lsn;) {
+        if (ll_log__unread(ll_log__at(live, i)))
+            *end = ll_log__at(live, i)->end;
+        rc = ll_log__header_again(log, i, err);
+        i = i < live->len ? i : live->len;
+    }
+    return rc;
+}
+
+int ll_log__headers_above(struct ll_log *log, uint64_t lsn, uint64_t *end, struct lladd_error *err)
+{
+    lladd_mutex_lock(&log->segs->mutex);
+    int rc = headers_above(log, lsn, end, err);
+    lladd_mutex_unlock(&log->segs->mutex);
+    return rc;
 }
 
 /* For a log that was opened with its newest file only: checks that the segments above it can have
@@ -429,27 +520,30 @@ static int check_reach(struct ll_log *log, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
     uint64_t from = log->start.from.v, redo = log->start.redo.v;
+    uint64_t lowest = redo && redo < from ? redo : from;
     if (from > segs->highest_end)
         return ll_log__fail_missing(segs, from, err);
-    if (from == 0)
-        return 0;
+    int rc = ll_log__fail_unread(segs, lowest, err);
+    if (rc || from == 0)
+        return rc;
     uint64_t whole = ll_log__whole_from(segs);
     if (from > whole && from < segs->chain) /* a record begins at `from`, so it is not in a gap */
         return fail_reach(segs, from, err);
-    uint64_t lowest = redo && redo < from ? redo : from;
     return lowest >= whole ? 0 : fail_reach(segs, lowest, err);
 }
 
 int ll_log_reaches(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
+    uint64_t end;
     int rc = 0;
     lladd_mutex_lock(&segs->mutex);
-    if (lsn.v < segs->chain) { /* the first LSN of the newest file, before the others are listed */
+    if (lsn.v < segs->chain) /* the first LSN of the newest file, before the others are listed */
         rc = ll_log__ensure_listed(log, err);
-        if (!rc && lsn.v < ll_log__whole_from(segs))
-            rc = fail_reach(segs, lsn.v, err);
-    }
+    if (!rc)
+        rc = headers_above(log, lsn.v, &end, err);
+    if (!rc && lsn.v < segs->chain && lsn.v < ll_log__whole_from(segs))
+        rc = fail_reach(segs, lsn.v, err);
     lladd_mutex_unlock(&segs->mutex);
     return rc;
 }

@@ -57,7 +57,9 @@ struct ll_log_start {
 int ll_log_create(const struct ll_log_config *, struct ll_log **out, struct lladd_error *);
 /* Reads the segment headers of an existing log; writes nothing. LLADD_MISSING_FILE,
  * LLADD_FOREIGN_FILE and LLADD_CORRUPT_LOG name the file and the LSN. The log must reach down to
- * start.from and start.redo (ll_log_reaches), unless the config is lenient. */
+ * start.from and start.redo (ll_log_reaches), unless the config is lenient. If the header of a
+ * segment below them cannot be read, the segment stays a part of the log: a call that needs it
+ * returns LLADD_READ_FAILED, with the file and the LSN, until the header can be read. */
 int ll_log_open(const struct ll_log_config *, const struct ll_log_start *, struct ll_log **out,
                 struct lladd_error *);
 
@@ -321,9 +323,9 @@ lladd_lsn ll_log_oldest(struct ll_log *);
 /* The lowest LSN from which on the log has every record. A cut may have left a gap before
  * ll_log_oldest; then this is the start of the gap. */
 lladd_lsn ll_log_whole_from(struct ll_log *);
-/* Fails if the log lacks a record at or after lsn because a file is missing or its header is
- * damaged: LLADD_MISSING_FILE or the error of the damaged file, with the file and the LSN. A gap
- * that a cut left lacks none. Damage inside the files is not looked for. */
+/* Fails if the log lacks a record at or after lsn because a file is missing, or its header is
+ * damaged or cannot be read: LLADD_MISSING_FILE or the error of the file, with the file and the
+ * LSN. A gap that a cut left lacks none. Damage inside the files is not looked for. */
 int ll_log_reaches(struct ll_log *, lladd_lsn lsn, struct lladd_error *);
 /* True if more than half of the byte limit is in use. Callers that normally reserve more than they
  * need then reserve only what they need. */

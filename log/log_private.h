@@ -16,7 +16,8 @@ enum ll_log__seg_state {
     LL_LOG__LIVE, /* holds log records, or is ready for them */
     LL_LOG__DEAD, /* truncated, in a gap, or left by an unfinished creation: the file may be
                    * reused, unless `size` is 0 */
-    LL_LOG__BAD   /* its header is not valid; `code` and `why` say why */
+    LL_LOG__BAD   /* its header is not valid, or could not be read (code LLADD_READ_FAILED); `code`
+                   * and `why` say why */
 };
 
 /* A segment file. The struct lives until its file is removed or reused, or the log is closed. The
@@ -38,6 +39,7 @@ struct ll_log__seg {
     uint32_t salt; /* checksum salt of its records */
     uint32_t users;
     int code;
+    int sys_errno; /* of the read, if `code` is LLADD_READ_FAILED */
     const char *why;
     enum ll_log__seg_state state;
     struct lladd_file *file; /* NULL: not open */
@@ -70,6 +72,10 @@ struct ll_log__segments {
 static inline struct ll_log__seg *ll_log__at(const struct ll_vec *v, size_t i)
 {
     return *(struct ll_log__seg **)ll_vec_at(v, i);
+}
+static inline bool ll_log__unread(const struct ll_log__seg *seg)
+{
+    return seg->state == LL_LOG__BAD && seg->code == LLADD_READ_FAILED;
 }
 static inline struct ll_log__seg *ll_log__last(const struct ll_log__segments *segs)
 {
@@ -303,6 +309,9 @@ int ll_log__fail_missing(const struct ll_log__segments *, uint64_t lsn, struct l
 uint64_t ll_log__whole_from(const struct ll_log__segments *);
 /* The name of the file that holds lsn; false if none does. */
 bool ll_log__file_of(struct ll_log *, uint64_t lsn, char name[LL_LOG_NAME_SIZE]);
+/* Is rc the error of a header that could not be read, that of the segment that holds lsn, and does
+ * the search for a record go over this segment? Only inspection does. */
+bool ll_log__goes_over(struct ll_log *, uint64_t lsn, int rc);
 /* Is lsn below all segments, even damaged ones? */
 bool ll_log__given_up(struct ll_log *, uint64_t lsn);
 /* *first: the first LSN of the next segment above lsn. Returns 0, or LLADD_END if there is none. */
@@ -406,6 +415,15 @@ int ll_log__list_one(struct ll_log *, uint64_t first, uint64_t size, struct llad
 int ll_log__fail_io(struct lladd_error *, int rc, bool writing, const char *what,
                     const struct ll_log__seg *);
 int ll_log__fail_seg(struct lladd_error *, const struct ll_log__seg *);
+/* If the header of live[i] could not be read, reads it again. Segments below live[i] may then turn
+ * out to be in a gap; then i is the index of a later segment. LLADD_READ_FAILED: the header cannot
+ * be read now either. */
+int ll_log__header_again(struct ll_log *, size_t i, struct lladd_error *);
+/* The same for all segments that may hold an LSN at or above lsn, from the highest on. *end: the
+ * end of the last one tried; 0: all headers were known. Not under seg_mutex. */
+int ll_log__headers_above(struct ll_log *, uint64_t lsn, uint64_t *end, struct lladd_error *);
+/* Fails if such a segment has a header that could not be read. Reads nothing. */
+int ll_log__fail_unread(const struct ll_log__segments *, uint64_t lsn, struct lladd_error *);
 /* Makes the listed file names durable: a listing may show names that are not durable (REC-4). */
 int ll_log__settle_names(struct ll_log *, struct lladd_error *);
 

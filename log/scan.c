@@ -71,9 +71,10 @@ static int next_candidate(struct ll_log__reader *r, uint64_t *word, struct lladd
                 return 0;
             continue;
         }
-        if (rc != LLADD_END && rc != LLADD_CORRUPT_LOG && rc != LLADD_MISSING_FILE)
+        if (rc != LLADD_END && rc != LLADD_CORRUPT_LOG && rc != LLADD_MISSING_FILE &&
+            !ll_log__goes_over(r->log, *word, rc))
             return rc;
-        /* The file is short or its header is damaged: continue with the next segment. */
+        /* The file is short, or its header is damaged or unread: continue with the next segment. */
         int found = ll_log__seg_after(r->log, *word, &where);
         if (found)
             return ll_fail_lsn(err, found, lladd_lsn_of(*word), "no record follows");
@@ -154,6 +155,13 @@ int ll_log__judge(struct ll_log *log, uint64_t lsn, const struct lladd_error *wh
     uint64_t stated = log->start.watermark.v;
     if (LLADD_PLANTED(LLADD_BUG_WATERMARK))
         return 0;
+    /* A header that could not be read may say that the log ends at lsn. This happens in inspection
+     * only: an open needs all headers above start.from. */
+    lladd_mutex_lock(&log->segs->mutex);
+    int rc = ll_log__fail_unread(log->segs, lsn, err);
+    lladd_mutex_unlock(&log->segs->mutex);
+    if (rc)
+        return rc;
     if (log->start.clean && log->start.end.v > stated)
         stated = log->start.end.v;
     if (stated > lsn)
@@ -164,7 +172,7 @@ int ll_log__judge(struct ll_log *log, uint64_t lsn, const struct lladd_error *wh
         return fail_damaged(log, lsn, what, "a later segment says that the log went on to LSN", cut,
                             err);
     uint64_t proof, watermark = 0;
-    int rc = find_proof(log, lsn, &proof, &watermark, err);
+    rc = find_proof(log, lsn, &proof, &watermark, err);
     if (!rc && proof)
         rc = fail_damaged(log, lsn, what, "a seal says that all was durable below LSN", watermark,
                           err);

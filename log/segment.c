@@ -146,6 +146,10 @@ int ll_log__seg_find(struct ll_log *log, uint64_t lsn, struct ll_log__seg **out,
         rc = ll_log__ensure_listed(log, err);
         i = index_of(segs, lsn);
     }
+    if (!rc && i < segs->live.len) {
+        rc = ll_log__header_again(log, i, err);
+        i = index_of(segs, lsn);
+    }
     if (!rc && i == segs->live.len)
         rc = ll_fail_lsn(err, LLADD_END, lladd_lsn_of(lsn), "LSN %llu is beyond the log",
                          (unsigned long long)lsn);
@@ -240,6 +244,18 @@ bool ll_log__file_of(struct ll_log *log, uint64_t lsn, char name[LL_LOG_NAME_SIZ
         ll_log__segment_name(ll_log__at(&segs->live, i)->name, name);
     lladd_mutex_unlock(&segs->mutex);
     return found;
+}
+
+bool ll_log__goes_over(struct ll_log *log, uint64_t lsn, int rc)
+{
+    struct ll_log__segments *segs = log->segs;
+    if (rc != LLADD_READ_FAILED || !log->cfg.lenient)
+        return false;
+    lladd_mutex_lock(&segs->mutex);
+    size_t i = index_of(segs, lsn);
+    bool is = i < segs->live.len && ll_log__unread(ll_log__at(&segs->live, i));
+    lladd_mutex_unlock(&segs->mutex);
+    return is;
 }
 
 bool ll_log__given_up(struct ll_log *log, uint64_t lsn)

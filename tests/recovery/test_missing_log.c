@@ -4,7 +4,8 @@
  * segments before the records with which analysis begins. So files can be missing that redo needs
  * and analysis does not: open refuses, names the first file that is left, and changes nothing;
  * verification reports the same. Files that nothing needs may be missing. An object class may need
- * log below the start of redo.
+ * log below the start of redo. If the header of a file cannot be read, the same opens are refused,
+ * but the file counts as there, because a later read may succeed.
  */
 #include "db_fixture.h"
 
@@ -277,6 +278,123 @@ START_TEST(first_segments_after_a_clean_close)
 }
 END_TEST
 
+/* ---- headers that cannot be read ---------------------------------------------------------- */
+
+static void bad_header(size_t i)
+{
+    fault_device_bad_sector(r.fd, segments[i].name, 40);
+}
+
+/* Recovery needs these segments. Nothing is lost: when their headers can be read again, the
+ * database opens. */
+static void expect_unread(size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++) {
+        bad_header(i);
+        int rc = fixture_try_open(&r);
+        ck_assert_msg(rc == LLADD_READ_FAILED, "%zu: %d: %s", i, rc, r.err.message);
+        ck_contains(r.err.message, segments[i].name);
+        fault_device_bad_sector(r.fd, NULL, 0);
+    }
+}
+
+/* Returns the result of reading the log from the LSN on. */
+static int read_log(uint64_t from)
+{
+    struct lladd_log_cursor *c;
+    struct lladd_log_entry e;
+    int rc;
+    ok_db(&r, lladd_log_open(r.db, lladd_lsn_of(from), NULL, &c, &r.err));
+    while ((rc = lladd_log_next(c, &e, &r.err)) == 0)
+        continue;
+    lladd_log_close(c);
+    return rc;
+}
+
+/* A pin keeps log below the start of redo. Returns the LSN of the pin. */
+static uint64_t leave_pinned_log(void)
+{
+    begin_case(0);
+    uint64_t first = fixture_stats(&r).log_oldest;
+    ok_db(&r, lladd_pin_set(r.db, "reader", lladd_lsn_of(first), &r.err));
+    set_and_leave_unwritten();
+    fixture_crash(&r, &fault_kill);
+    keep_segments();
+    return first;
+}
+
+START_TEST(headers_that_only_a_pin_needs)
+{
+    uint64_t first = leave_pinned_log();
+    r.options.recovery = _i ? LLADD_RECOVER_INSTANT : LLADD_RECOVER_FULL;
+    size_t unneeded = segments_below(look().redo);
+    ck_assert_uint_ge(unneeded, 3);
+    expect_unread(unneeded, n_segments);
+    for (size_t i = 0; i < unneeded; i += 2)
+        bad_header(i);
+    for (unsigned i = 0; i < 2; i++) {
+        fixture_open(&r);
+        expect_all(1);
+        ck_assert_int_eq(read_log(first), LLADD_READ_FAILED);
+        ck_contains(r.err.message, segments[0].name);
+        due_checkpoint();
+        ck_assert_uint_eq(fixture_stats(&r).log_oldest, first);
+        ok_db(&r, lladd_pin_set(r.db, "another", lladd_lsn_of(first), &r.err));
+        fixture_crash(&r, &fault_power);
+    }
+    fault_device_bad_sector(r.fd, NULL, 0);
+    fixture_open(&r);
+    ck_assert_int_eq(read_log(first), LLADD_END);
+    fixture_free(&r);
+    forget_segments();
+}
+END_TEST
+
+/* The log is truncated when the pin is cleared, although its headers cannot be read. */
+START_TEST(headers_that_nothing_needs)
+{
+    uint64_t first = leave_pinned_log();
+    for (size_t i = 0; i < segments_below(look().redo); i++)
+        bad_header(i);
+    fixture_open(&r);
+    expect_all(1);
+    ok_db(&r, lladd_pin_clear(r.db, "reader", &r.err));
+    due_checkpoint();
+    ck_assert_uint_gt(fixture_stats(&r).log_oldest, first);
+    fixture_maintain(&r);
+    fixture_crash(&r, &fault_kill);
+    fixture_open(&r);
+    expect_all(1);
+    ck_assert_uint_gt(fixture_stats(&r).log_oldest, first);
+    fixture_free(&r);
+    forget_segments();
+}
+END_TEST
+
+/* A loser has its only record below the start of redo. */
+START_TEST(headers_that_a_rollback_needs)
+{
+    begin_case(0);
+    struct lladd_txn *loser = fixture_begin(&r);
+    lladd_lsn at = lladd_lsn_of(fixture_stats(&r).log_tail);
+    ok(loser, cell_put(loser, cell_of(pages[0], 3), 7));
+    set_and_leave_unwritten();
+    fixture_crash(&r, &fault_kill);
+    keep_segments();
+    size_t needed = segments_below(at), some = segments_below(look().redo);
+    ck_assert_uint_lt(needed + 1, some);
+    expect_unread(needed, needed + 1);
+    for (size_t i = 0; i < some; i++)
+        if (i != needed)
+            bad_header(i);
+    fixture_open(&r);
+    expect_all(1);
+    fixture_expect(&r, cell_of(pages[0], 3), 0);
+    fixture_free(&r);
+    forget_segments();
+}
+END_TEST
+
 /* ---- an object class ---------------------------------------------------------------------- */
 
 static struct tally {
@@ -376,6 +494,22 @@ START_TEST(first_segments_that_a_class_needs)
         ck_assert_uint_eq(tally.redone, 0);
         put_back_segments(n);
     }
+    expect_redone(2);
+    fixture_free(&r);
+    forget_segments();
+}
+END_TEST
+
+START_TEST(headers_that_a_class_needs)
+{
+    begin_tally();
+    tally.durable = count_one();
+    move_on();
+    count_one();
+    stop(_i);
+    keep_segments();
+    expect_unread(segments_below(tally.durable), segments_below(look().redo));
+    tally.redone = 0;
     expect_redone(2);
     fixture_free(&r);
     forget_segments();
@@ -484,6 +618,10 @@ int main(void)
     tcase_add_loop_test(tc, first_segments_that_nothing_needs, 0, 2);
     tcase_add_loop_test(tc, first_segments_after_a_clean_close, 0, 2);
     tcase_add_loop_test(tc, first_segments_that_a_class_needs, 0, 2);
+    tcase_add_loop_test(tc, headers_that_only_a_pin_needs, 0, 2);
+    tcase_add_test(tc, headers_that_nothing_needs);
+    tcase_add_test(tc, headers_that_a_rollback_needs);
+    tcase_add_loop_test(tc, headers_that_a_class_needs, 0, 2);
     tcase_add_loop_test(tc, a_class_is_first_used_when_its_log_is_gone, 0, 2);
     tcase_add_loop_test(tc, files_below_the_log_do_not_matter, 0, 4);
     tcase_add_loop_test(tc, a_class_was_not_registered_for_a_while, 0, 2);

@@ -496,6 +496,67 @@ START_TEST(the_log_of_a_closed_database_is_pushed)
 }
 END_TEST
 
+/* ---- a header of the log -------------------------------------------------------------------- */
+
+/* Returns the first LSN of the second segment after `from`. */
+static uint64_t second_after(uint64_t from)
+{
+    struct ll_ship_buf list = {.mem = {NULL}};
+    OK(ll_ship_segments(disk, from, lladd_durable_lsn(ledger.db).v, &list, &err));
+    size_t n = list.len / sizeof(struct ll_ship_segment);
+    ck_assert_uint_gt(n, 4);
+    uint64_t first = ((const struct ll_ship_segment *)(const void *)list.data)[n - 2].first;
+    ll_ship_buf_free(&list);
+    return first;
+}
+
+static void step_until(int code)
+{
+    bool more = true;
+    int rc = 0;
+    while (!rc && more)
+        rc = lladd_archive_step(ledger.archive, &more, &err);
+    ck_assert_msg(rc == code, "%d: %s", rc, err.message);
+}
+
+/* The archive needs a segment that recovery does not need, and its header cannot be read. The
+ * archive waits until it can: it leaves no log out. A clean close or a crash makes no difference,
+ * and neither does an archive of the closed database. */
+START_TEST(an_archive_waits_for_a_header)
+{
+    char name[40];
+    struct fault_device *fd = fault_device_new(disk);
+    begin(fault_device_dev(fd), 1u << 14);
+    ledger_archive(&ledger);
+    uint64_t kept = ledger_status(&ledger).kept.v;
+    for (unsigned i = 0; i < 40; i++)
+        ledger_write(&ledger, 3000);
+    OK(lladd_checkpoint(ledger.db, &err));
+    (void)snprintf(name, sizeof name, "log/%016llx.seg", (unsigned long long)second_after(kept));
+    for (unsigned i = 0; i < 3; i++) {
+        if (_i)
+            ledger_kill(&ledger);
+        else
+            ledger_close(&ledger);
+        fault_device_bad_sector(fd, name, 10);
+        ck_assert_int_eq(
+            lladd_archive_push(fault_device_dev(fd), &store.base, NULL, NULL, &err),
+            LLADD_STORE_FAILED);
+        begin(fault_device_dev(fd), 1u << 14);
+        step_until(LLADD_STORE_FAILED);
+        ck_assert_msg(strstr(err.message, name) != NULL, "%s", err.message);
+        ledger_write(&ledger, 3000);
+        OK(lladd_checkpoint(ledger.db, &err));
+        ck_assert(!ledger_status(&ledger).gap);
+    }
+    fault_device_bad_sector(fd, NULL, 0);
+    ledger_archive(&ledger);
+    check_all(false);
+    ledger_close(&ledger);
+    fault_device_free(fd);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("archive_faults");
@@ -511,6 +572,7 @@ int main(void)
     tcase_add_loop_test(tc, an_older_copy_of_the_files, 0, 3);
     tcase_add_loop_test(tc, a_restored_copy, 0, 2);
     tcase_add_loop_test(tc, the_log_of_a_closed_database_is_pushed, 0, 4);
+    tcase_add_loop_test(tc, an_archive_waits_for_a_header, 0, 2);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
