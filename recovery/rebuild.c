@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Rebuilds pages from the whole log, not only from the start of redo (BUF-2). ll_rebuild_page
  * rebuilds one page that is found damaged when it is fetched. ll_redo_rebuild rebuilds, in one pass
- * over the log, the pages that redo has left without a base. A base is a record that gives the
- * whole page: an image, or a format record. Log before the start of redo may still be there: pins,
- * object classes and old transactions keep it, and truncation removes only whole segments. It may
- * contain a base of the page. From the base to the next redo barrier, the log has
- * every change of the page: each record must find the page as the previous record left it. At a
- * redo barrier the page gets new contents that are not in the log. After a record that cannot be
- * applied, or damage in the log, the page has no base until its next image or format record.
- *
- * The pass may write a page before it is complete. It leaves out the pages that could not be read,
- * because such a page may be intact, and the log may turn out to lack a record of it. It also
- * leaves out a page from the moment when it has written the page and cannot read it back. After the
- * pass, each of these pages is rebuilt alone, with a walk over the log of its own, and is written
- * only when it is complete. They are few: the pages have records after the start of redo, and no
- * base there.
- *
- * Instant recovery has no such pass: it rebuilds a page without a base when the page is fetched.
+ * over the log, the pages that redo has left without a base; then it rebuilds alone the pages that
+ * the pass leaves out (BUF-5), each with a walk over the log of its own. A base is a record that
+ * gives the whole page: an image, or a format record. Log before the start of redo may still be
+ * there: pins, object classes and old transactions keep it, and truncation removes only whole
+ * segments. From the base to the next redo barrier, the log has every change of the page: each
+ * record must find the page as the previous record left it. At a redo barrier the page gets new
+ * contents that are not in the log. After a record that cannot be applied, or damage in the log,
+ * the page has no base until its next image or format record.
  *
  * If the log cannot rebuild a page, the extensions are asked for a copy of it (base_of), and the
  * records of the log are applied to that copy. */
