@@ -144,10 +144,13 @@ def loading(rows, path):
         if "series" in row and row["bench"] == "tpch"]
 
 
+MILLIONS = "set format y '%.1s %c'"  # 1.5 M
+
+
 def weather(rows, path):
     """Tuples a second while a store is loaded (Rose paper, figure 4)."""
     return path, ["set xlabel 'million tuples'", "set ylabel 'tuples a second'",
-                  "set yrange [0:*]"], [
+                  "set yrange [0:*]", MILLIONS], [
         (row["series"], row["points"], "with linespoints") for row in rows
         if "series" in row and row["bench"] == "weather"]
 
@@ -156,6 +159,7 @@ def levels(rows, path):
     """Tuples a second against R, measured and as the model has them (docs/levels.md)."""
     found = [row["levels"] for row in rows if "levels" in row]
     settings = ["set xlabel 'R'", "set ylabel 'tuples a second'", "set logscale xy 10",
+                "set yrange [100000:]", MILLIONS, "set xrange [1.8:33]",
                 "set xtics (" + ", ".join(f"{p['r']:g}" for p in found) + ")"]
     return path, settings, [
         (name, [(p["r"], p[member]) for p in found], style) for name, member, style in (
