@@ -100,10 +100,12 @@ struct phase {
     const struct cell *cell;
     struct bench_db *db;
     uint64_t end;
-    uint32_t enough; /* atomic: the commits may end */
+    uint32_t enough;    /* atomic: the commits may end */
+    struct row commits; /* the row of the transactions, and what failed in them */
+    int commits_rc;
     uint64_t backups;
-    double elapsed_s; /* of the backups */
-    int rc;
+    double backups_s;
+    int backups_rc;
 };
 
 static bool is_over(const struct phase *p)
@@ -126,42 +128,45 @@ static int commit_until(struct worker *w)
     return rc;
 }
 
-static void *back_up(void *arg)
+static void *commit_all(void *arg)
 {
     struct phase *p = arg;
-    uint64_t begun = bench_now_ns();
-    do {
-        char to[600];
-        p->rc = target_dir(p->cell, to);
-        p->rc = p->rc ? p->rc : p->cell->engine->backup(p->db, to);
-        p->backups++;
-        p->elapsed_s = (double)(bench_now_ns() - begun) / 1e9;
-        __atomic_store_n(&p->enough, 1, __ATOMIC_RELEASE);
-        bench_remove_dir(to);
-    } while (!p->rc && bench_now_ns() < p->end);
+    p->commits_rc = workers_run(p->cell, p->db, commit_until, p, &p->commits);
     return NULL;
 }
 
+static void back_up(struct phase *p)
+{
+    uint64_t begun = bench_now_ns();
+    do {
+        char to[600];
+        p->backups_rc = target_dir(p->cell, to);
+        p->backups_rc = p->backups_rc ? p->backups_rc : p->cell->engine->backup(p->db, to);
+        p->backups++;
+        p->backups_s = (double)(bench_now_ns() - begun) / 1e9;
+        __atomic_store_n(&p->enough, 1, __ATOMIC_RELEASE);
+        bench_remove_dir(to);
+    } while (!p->backups_rc && bench_now_ns() < p->end);
+}
+
+/* The main thread makes the backups, because it alone may start programs (engines/program.h). */
 static int run_phase(const struct cell *c, struct bench_db *db, bool backups, uint64_t mib)
 {
-    struct row r = row_init(backups ? "commits-backup" : "commits");
     struct phase p = {.cell = c, .db = db, .end = bench_now_ns() + c->seconds * SECOND,
                       .enough = !backups};
     pthread_t thread;
+    p.commits = row_init(backups ? "commits-backup" : "commits");
+    bench_must(pthread_create(&thread, NULL, commit_all, &p), "pthread_create");
     if (backups)
-        bench_must(pthread_create(&thread, NULL, back_up, &p), "pthread_create");
-    int rc = workers_run(c, db, commit_until, &p, &r);
-    if (backups) {
-        bench_must(pthread_join(thread, NULL), "pthread_join");
-        rc = rc ? rc : p.rc;
-    }
-    if (rc)
-        return rc;
-    cell_send(c, &r);
+        back_up(&p);
+    bench_must(pthread_join(thread, NULL), "pthread_join");
+    if (p.commits_rc || p.backups_rc)
+        return p.commits_rc ? p.commits_rc : p.backups_rc;
+    cell_send(c, &p.commits);
     if (backups) {
         struct row busy = row_init("backup-busy");
         busy.ops = mib * p.backups;
-        busy.elapsed_s = p.elapsed_s;
+        busy.elapsed_s = p.backups_s;
         cell_send(c, &busy);
     }
     return 0;

@@ -174,10 +174,12 @@ void meter_stop(const struct meter *m, const struct cell *c, struct bench_db *db
     struct counts now;
     double log, in, out;
     r->elapsed_s = (double)(bench_now_ns() - m->t0) / 1e9;
+    r->device_bytes = count_device_bytes(c->dir) - m->device0;
+    if (c->engine->apart && db)
+        return;
     r->cpu_us = (double)(bench_cpu_ns() - m->cpu0) / 1e3;
     count_read(&now);
     r->syncs = (double)(now.syncs - m->counts0.syncs);
-    r->device_bytes = count_device_bytes(c->dir) - m->device0;
     r->written_bytes = (double)(now.written_bytes - m->counts0.written_bytes);
     io_of(c, db, &log, &in, &out);
     if (c->engine->io && db) {
@@ -211,7 +213,7 @@ void cell_send(const struct cell *c, struct row *r)
     struct rusage used;
     const char *at = (const char *)r;
     size_t left = sizeof *r;
-    if (getrusage(RUSAGE_SELF, &used) == 0)
+    if (!c->engine->apart && getrusage(RUSAGE_SELF, &used) == 0)
         r->peak_mib = (double)used.ru_maxrss / 1024;
     while (left > 0) {
         ssize_t n = write(c->rows, at, left);

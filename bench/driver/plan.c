@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -74,7 +75,7 @@ static int start(struct child *k, struct cell *c, int (*fn)(const struct cell *)
 {
     int ends[2];
     k->said = memfd_create("said", MFD_CLOEXEC);
-    if (k->said < 0 || pipe(ends) != 0)
+    if (k->said < 0 || pipe2(ends, O_CLOEXEC) != 0)
         return -errno;
     fflush(NULL);
     k->pid = fork();
@@ -135,6 +136,14 @@ static void last_words(struct child *k, char *out, size_t size)
     snprintf(out, size, "%.*s", (int)size - 1, line ? line + 1 : text);
 }
 
+/* Programs that the engine has started end when the child does. Until then they may write files
+ * into the directory of the database. They are now children of this process (plan_run). */
+static void await_orphans(void)
+{
+    while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+        continue;
+}
+
 /* Runs fn in a child; `killed`: the child may end itself by SIGKILL. */
 static int run_child(const struct state *s, struct child *k, struct cell *c,
                      int (*fn)(const struct cell *), bool killed)
@@ -152,6 +161,7 @@ static int run_child(const struct state *s, struct child *k, struct cell *c,
         kill(k->pid, SIGKILL);
     while (waitpid(k->pid, &status, 0) < 0 && errno == EINTR)
         continue;
+    await_orphans();
     last_words(k, words, sizeof words);
     if (broken)
         snprintf(k->why, sizeof k->why, "%s", broken);
@@ -167,6 +177,12 @@ static int run_child(const struct state *s, struct child *k, struct cell *c,
 
 /* ---- databases ------------------------------------------------------------------------------- */
 
+/* A server that runs as another user must reach its own directory. */
+static void let_pass(const struct state *s)
+{
+    bench_must(chmod(s->root, 0711), s->root);
+}
+
 /* Removes the loaded databases, unless the cell's case loads equal ones. */
 static void keep_bases_for(struct state *s, const struct cell *c)
 {
@@ -179,6 +195,7 @@ static void keep_bases_for(struct state *s, const struct cell *c)
     if (*s->base) {
         bench_remove_dir(s->root);
         bench_must(mkdir(s->root, 0700), s->root);
+        let_pass(s);
     }
     snprintf(s->base, sizeof s->base, "%s", c->c->load ? wanted : "");
 }
@@ -305,14 +322,22 @@ static void each_cell(struct state *s, cell_fn *fn)
     }
 }
 
+/* Why the engine cannot run the cell; NULL if it can. */
+static const char *refusal(const struct cell *c)
+{
+    if (c->engine->backups_only && c->c->run != run_backup)
+        return "it takes part in W12 alone";
+    return c->c->refuses(c->engine, c);
+}
+
 static void count_cell(struct state *s, struct cell *c)
 {
-    s->total += c->c->refuses(c->engine, c) == NULL;
+    s->total += refusal(c) == NULL;
 }
 
 static void do_cell(struct state *s, struct cell *c)
 {
-    const char *why = c->c->refuses(c->engine, c);
+    const char *why = refusal(c);
     char what[64];
     keep_bases_for(s, c);
     if (!why && s->plan->dry) {
@@ -336,7 +361,9 @@ int plan_run(const struct plan *p)
 {
     struct state s = {.plan = p, .begun = bench_now_ns()};
     bench_must(setenv("TMPDIR", p->dir, 1), "setenv");
+    bench_must(prctl(PR_SET_CHILD_SUBREAPER, 1), "prctl");
     bench_make_dir(s.root);
+    let_pass(&s);
     for (int i = 0; i < p->n_skipped; i++)
         rows_skipped(p, "all", p->skipped[i]->names, p->skipped[i]->why);
     each_cell(&s, count_cell);

@@ -51,6 +51,9 @@ struct bench_engine {
     bool in_memory;        /* it has no transactions, and a commit does nothing */
     bool one_changer;      /* while one transaction changes the database, others cannot */
     bool checkpoints;      /* the engine itself takes checkpoints, as setup.checkpoint_log says */
+    bool backups_only;     /* it takes part in W12 alone */
+    bool apart;            /* other processes do a part of the work: the driver does not count the
+                              memory, the processor time, the writes and the syncs of the cell */
 
     /* Creates the database, or opens an existing one. */
     int (*open)(const struct bench_setup *, struct bench_db **);

@@ -67,6 +67,20 @@ def engines():
             if line.startswith("  ") and not line.startswith("   ") and "skipped" not in line]
 
 
+def processes_that_name(directory):
+    """The command lines of the processes that have an argument with this directory."""
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            with open(os.path.join("/proc", name, "cmdline"), "rb") as f:
+                line = f.read().decode(errors="replace")
+        except OSError:
+            continue  # not a process, or one that has ended
+        if directory in line:
+            found.append(line.replace("\0", " "))
+    return found
+
+
 def whole_plan():
     """The steps of bench/run and of bench/run --figures. (The file bench/run is loaded by its path,
     because it has no suffix.)"""
@@ -83,9 +97,11 @@ class Driver(unittest.TestCase):
             path = os.path.join(work, "out.jsonl")
             where = os.path.join(work, "databases")
             os.mkdir(where)
+            os.chmod(work, 0o711)  # another user may run a server
             result = run("--json", path, "--dir", where, *words)
             self.assertEqual(result.returncode, status, result.stderr + result.stdout)
             self.assertEqual(os.listdir(where), [])
+            self.assertEqual(processes_that_name(where), [])
             with open(path, encoding="utf-8") as f:
                 return [json.loads(line) for line in f]
 
