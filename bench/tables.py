@@ -7,7 +7,7 @@ import re
 import statistics
 
 import report
-from rows import ASIDE, WEAKER, WEAKER_IN, instructions_of, ours
+from rows import ASIDE, BESIDES, WEAKER, WEAKER_IN, instructions_of, ours
 from targets import target_table
 
 number = report.number
@@ -120,7 +120,7 @@ def one_table(group, engines):
             line.append("" if value is None else number(value) if value else "0")
         line.append(lost_at(engines, engine, columns, names) or
                     WEAKER_IN.get((group[0], engine)) or WEAKER.get(engine) or
-                    ASIDE.get(engine, ""))
+                    ASIDE.get(engine) or BESIDES.get(engine, ""))
         lines.append("| " + " | ".join(line) + " |")
     note = f"Details: {names[last]}." if len(columns) > 1 else ""
     return "\n".join(lines) + ("\n\n" + note if note else "")

@@ -18,6 +18,7 @@
 #define BDB(X) X(bdb_hash) X(bdb_hash_presized) X(bdb_btree) X(bdb_recno) X(bdb_queue)
 #define LMDB(X) X(lmdb)
 #define SQLITE(X) X(sqlite) X(sqlite_rowid)
+#define POSTGRESQL(X) X(postgresql)
 #define WIREDTIGER(X) X(wiredtiger) X(wiredtiger_col)
 #define ROCKSDB(X) X(rocksdb_batch) X(rocksdb_txn)
 #define LEVELDB(X) X(leveldb)
@@ -32,6 +33,7 @@ OLC(DECLARE)
 BDB(DECLARE)
 LMDB(DECLARE)
 SQLITE(DECLARE)
+POSTGRESQL(DECLARE)
 WIREDTIGER(DECLARE)
 ROCKSDB(DECLARE)
 LEVELDB(DECLARE)
@@ -48,6 +50,9 @@ const struct bench_engine *const bench_engines[] = {
 #endif
 #ifdef BENCH_SQLITE
     SQLITE(ADDRESS)
+#endif
+#ifdef BENCH_POSTGRESQL
+    POSTGRESQL(ADDRESS)
 #endif
 #ifdef BENCH_WIREDTIGER
     WIREDTIGER(ADDRESS)
@@ -76,6 +81,9 @@ const struct bench_missing bench_engines_missing[] = {
 #endif
 #ifndef BENCH_SQLITE
     {"sqlite sqlite-rowid", "SQLite was not found (libsqlite3-dev)"},
+#endif
+#ifndef BENCH_POSTGRESQL
+    {"postgresql", "PostgreSQL or libpq was not found (postgresql, libpq-dev)"},
 #endif
 #ifndef BENCH_WIREDTIGER
     {"wiredtiger wiredtiger-col", "WiredTiger was not found (libwiredtiger-dev)"},
