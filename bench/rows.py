@@ -14,7 +14,8 @@ ASIDE = {"olc": "in memory: no transactions, no log",
         "lladd-hash-archived": "its log is archived meanwhile",
         "lladd-dtable-archived": "its log and its runs are archived meanwhile"}
 # What peers do besides, where this library's engines of the same names without "-archived" do not.
-BESIDES = {"postgresql": "its log is archived meanwhile"}
+BESIDES = {"postgresql": "its log is archived meanwhile",
+           "sqlite-litestream": "its log is replicated meanwhile"}
 NO_LOG = "no log: nothing to replay"
 NO_UNDO = "the database is as it was before the commit: nothing to undo"
 WEAKER_IN = {("W6", "lmdb"): NO_LOG, ("W6", "tdb"): NO_LOG, ("W9", "lmdb"): NO_UNDO,

@@ -18,6 +18,7 @@
 #define BDB(X) X(bdb_hash) X(bdb_hash_presized) X(bdb_btree) X(bdb_recno) X(bdb_queue)
 #define LMDB(X) X(lmdb)
 #define SQLITE(X) X(sqlite) X(sqlite_rowid)
+#define LITESTREAM(X) X(sqlite_litestream)
 #define POSTGRESQL(X) X(postgresql)
 #define WIREDTIGER(X) X(wiredtiger) X(wiredtiger_col)
 #define ROCKSDB(X) X(rocksdb_batch) X(rocksdb_txn)
@@ -33,6 +34,7 @@ OLC(DECLARE)
 BDB(DECLARE)
 LMDB(DECLARE)
 SQLITE(DECLARE)
+LITESTREAM(DECLARE)
 POSTGRESQL(DECLARE)
 WIREDTIGER(DECLARE)
 ROCKSDB(DECLARE)
@@ -50,6 +52,9 @@ const struct bench_engine *const bench_engines[] = {
 #endif
 #ifdef BENCH_SQLITE
     SQLITE(ADDRESS)
+#endif
+#ifdef BENCH_LITESTREAM
+    LITESTREAM(ADDRESS)
 #endif
 #ifdef BENCH_POSTGRESQL
     POSTGRESQL(ADDRESS)
@@ -81,6 +86,10 @@ const struct bench_missing bench_engines_missing[] = {
 #endif
 #ifndef BENCH_SQLITE
     {"sqlite sqlite-rowid", "SQLite was not found (libsqlite3-dev)"},
+#endif
+#ifndef BENCH_LITESTREAM
+    {"sqlite-litestream",
+     "Litestream was not found (bench/install-peers fetches it), or SQLite was not"},
 #endif
 #ifndef BENCH_POSTGRESQL
     {"postgresql", "PostgreSQL or libpq was not found (postgresql, libpq-dev)"},

@@ -4,12 +4,15 @@
  * at a time; each reader has a connection of its own. */
 #include "engine.h"
 
+#include "litestream.h"
+
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define FILE_NAME "bench.sqlite"
 #define MMAP_BYTES (UINT64_C(2) << 30)
 #define BUSY_MS 60000
 
@@ -22,6 +25,7 @@ struct bench_db {
     struct connection writer;
     pthread_mutex_t turn;
     struct bench_setup setup;
+    struct bench_litestream *litestream; /* NULL: none */
 };
 
 struct bench_thread {
@@ -66,7 +70,7 @@ static int connect_to(const struct bench_setup *s, bool rowid, struct connection
     char text[4200];
     uint64_t cache = s->threads > 8 ? UINT64_C(32) << 20 : s->cache_bytes;
     bool cached = s->expected * (s->key_size + s->value_size) < s->cache_bytes;
-    snprintf(text, sizeof text, "%s/bench.sqlite", s->dir);
+    snprintf(text, sizeof text, "%s/" FILE_NAME, s->dir);
     int rc = sqlite3_open_v2(text, &c->db,
                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
                              NULL);
@@ -253,9 +257,9 @@ static int backup(struct bench_db *b, const char *dir)
 {
     struct connection from = {.db = NULL}, to = {.db = NULL};
     char path[4200];
-    snprintf(path, sizeof path, "%s/bench.sqlite", b->setup.dir);
+    snprintf(path, sizeof path, "%s/" FILE_NAME, b->setup.dir);
     int rc = sqlite3_open_v2(path, &from.db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
-    snprintf(path, sizeof path, "%s/bench.sqlite", dir);
+    snprintf(path, sizeof path, "%s/" FILE_NAME, dir);
     if (rc == SQLITE_OK)
         rc = sqlite3_open_v2(path, &to.db,
                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
@@ -275,31 +279,65 @@ static int backup(struct bench_db *b, const char *dir)
     return rc;
 }
 
-#define ENGINE(symbol, text, table, opens) \
-    const struct bench_engine bench_engine_##symbol = { \
-        .name = text, \
-        .version = sqlite3_libversion, \
-        .settings = table "; WAL; pages of 4 KiB; prepared statements; one connection for all " \
-                          "writers, under a mutex, one for each reader; a cache of 32 MiB a " \
-                          "connection if there are more than 8 threads; mmap 2 GiB if all " \
-                          "records fit the cache; checkpoints after 1000 pages; disk: " \
-                          "synchronous = full; OS: synchronous = off", \
-        .log_files = "-wal", \
-        .levels = BENCH_AT(BENCH_DISK) | BENCH_AT(BENCH_OS), \
-        .open = opens, \
-        .close = close_it, \
-        .join = join, \
-        .leave = leave, \
-        .begin = begin, \
-        .commit = commit, \
-        .abort = roll_back, \
-        .insert = insert, \
-        .update = update, \
-        .lookup = lookup, \
-        .scan = scan, \
-        .records = true, \
-        .checkpoint = checkpoint, \
-        .backup = backup, \
-    };
-ENGINE(sqlite, "sqlite", "without rowid", open_table)
-ENGINE(sqlite_rowid, "sqlite-rowid", "with rowid", open_rowid)
+/* ---- with Litestream ------------------------------------------------------------------------- */
+
+#ifdef BENCH_LITESTREAM
+/* No replication while loading. Otherwise Litestream takes the checkpoints, as its manual
+ * recommends for many writes. */
+static int open_replicated(const struct bench_setup *s, struct bench_db **out)
+{
+    int rc = open_as(s, false, out);
+    if (rc || s->level != BENCH_DISK)
+        return rc;
+    struct bench_db *b = *out;
+    rc = failed(&b->writer, "autocheckpoint",
+                sqlite3_exec(b->writer.db, "pragma wal_autocheckpoint = 0", NULL, NULL, NULL));
+    return rc ? rc : bench_litestream_start(s->dir, FILE_NAME, &b->litestream);
+}
+
+static int close_replicated(struct bench_db *b)
+{
+    int rc = b->litestream ? bench_litestream_stop(b->litestream) : 0;
+    int closed = close_it(b);
+    return rc ? rc : closed;
+}
+
+static int snapshot(struct bench_db *b, const char *dir)
+{
+    (void)dir; /* a snapshot belongs to the replica */
+    return bench_litestream_snapshot(b->litestream);
+}
+
+static const char *version_replicated(void)
+{
+    return SQLITE_VERSION ", Litestream " BENCH_LITESTREAM_VERSION;
+}
+#endif
+
+/* ---- the engines ----------------------------------------------------------------------------- */
+
+#define SETTINGS \
+    "WAL; pages of 4 KiB; prepared statements; one connection for all writers, under a mutex, " \
+    "one for each reader; a cache of 32 MiB a connection if there are more than 8 threads; mmap " \
+    "2 GiB if all records fit the cache; checkpoints after 1000 pages; disk: synchronous = full; " \
+    "OS: synchronous = off"
+#define SQLITE \
+    .log_files = "-wal", .levels = BENCH_AT(BENCH_DISK) | BENCH_AT(BENCH_OS), .join = join, \
+    .leave = leave, .begin = begin, .commit = commit, .abort = roll_back, .insert = insert, \
+    .update = update, .lookup = lookup, .scan = scan, .records = true, .checkpoint = checkpoint
+
+const struct bench_engine bench_engine_sqlite = {
+    SQLITE, .name = "sqlite", .version = sqlite3_libversion, .settings = "without rowid; " SETTINGS,
+    .open = open_table, .close = close_it, .backup = backup};
+const struct bench_engine bench_engine_sqlite_rowid = {
+    SQLITE, .name = "sqlite-rowid", .version = sqlite3_libversion,
+    .settings = "with rowid; " SETTINGS, .open = open_rowid, .close = close_it, .backup = backup};
+#ifdef BENCH_LITESTREAM
+const struct bench_engine bench_engine_sqlite_litestream = {
+    SQLITE, .name = "sqlite-litestream", .version = version_replicated,
+    .settings = "as sqlite, but Litestream replicates the open database into a directory beside "
+                "it, and takes the checkpoints; a backup is a snapshot in the replica; "
+                "Litestream's defaults, except busy-timeout: 60s",
+    .backups_only = true, .apart = true, .open = open_replicated, .close = close_replicated,
+    .backup = snapshot};
+#endif

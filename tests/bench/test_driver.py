@@ -29,7 +29,7 @@ OURS = ["lladd-hash", "lladd-hash-physical", "lladd-array", "lladd-array-bulk", 
 # Peers that take part in W12 alone. Other processes do a part of their work, so the driver counts
 # only the time and the device's bytes, unless it copies the files itself. It counts nothing else of
 # backups beside transactions either, because both share a process.
-BACKED_UP = ["postgresql"]
+BACKED_UP = ["postgresql", "sqlite-litestream"]
 UNCOUNTED = {"cpu_us_per_op", "written_bytes_per_op", "log_bytes_per_op", "syncs_per_op"}
 WORKLOADS = [f"W{i}" for i in range(1, 10)] + ["W11", "W12"]
 # The cases that each of our engines must report over all workloads, so that none is missed.
