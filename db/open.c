@@ -775,6 +775,11 @@ void lladd_db_uuid(const struct lladd_db *db, unsigned char out[16])
     memcpy(out, db->core.uuid, sizeof db->core.uuid);
 }
 
+uint32_t lladd_db_timeline(const struct lladd_db *db)
+{
+    return db->core.timeline;
+}
+
 void *lladd_mem_alloc(struct lladd_db *db, size_t size)
 {
     return ll_alloc(&db->core.env, size);

@@ -228,6 +228,10 @@ LLADD_API uint32_t lladd_page_size(const struct lladd_db *);
 LLADD_API uint64_t lladd_page_count(const struct lladd_db *);
 /** Copies the database's UUID to `out`: 16 bytes, generated when the database was created. */
 LLADD_API void lladd_db_uuid(const struct lladd_db *, unsigned char out[16]);
+/** Returns the timeline of the database: 0, or the number that a store has given to a restored copy
+ *  or to one that took an archive over (lladd/ship.h). It does not change while the handle is open.
+ *  Any thread. */
+LLADD_API uint32_t lladd_db_timeline(const struct lladd_db *);
 /** Takes a fuzzy checkpoint now, and truncates the log up to the first record that is still needed
  *  (lladd_log_pinner). */
 LLADD_API int lladd_checkpoint(struct lladd_db *, struct lladd_error *);

@@ -222,7 +222,7 @@ static bool is_inherited(const struct ll_core *core, const char *name)
     static const char prefix[] = "lladd.archive.";
     if (strncmp(name, prefix, sizeof prefix - 1) != 0)
         return false;
-    return strtoull(name + sizeof prefix - 1, NULL, 10) != core->control.incarnation >> 32;
+    return strtoull(name + sizeof prefix - 1, NULL, 10) != core->timeline;
 }
 
 static int see_pin(struct ll_core *core, struct lladd_span bytes, struct lladd_error *err)

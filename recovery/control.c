@@ -267,6 +267,7 @@ void ll_core_identify(struct ll_core *core)
     core->page_size = core->control.page_size;
     core->salt = ll_crc32c(0, core->control.uuid, sizeof core->control.uuid);
     memcpy(core->uuid, core->control.uuid, sizeof core->uuid);
+    core->timeline = (uint32_t)(core->control.incarnation >> 32);
 }
 
 int ll_core_witness(struct ll_core *core, lladd_pageno page, lladd_lsn lsn, struct lladd_error *err)

@@ -271,6 +271,7 @@ struct ll_core {
     uint32_t page_size;
     uint32_t salt;
     unsigned char uuid[16];
+    uint32_t timeline; /* upper half of the incarnation */
     bool no_images;
     bool tore_unprotected; /* pages may have been written without images since the start of redo */
     bool log_full_error;
