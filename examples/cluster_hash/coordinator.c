@@ -399,13 +399,26 @@ static void acknowledged(struct coordinator *c, struct global *g, size_t server)
     global_free(c, g);
 }
 
-/* Answers an inquiry. Presumed abort: an unknown transaction was not committed. */
-static void inquiry(struct coordinator *c, const struct global *g, size_t server, struct txn_id id)
+/* May the transaction, which is unknown, be presumed aborted? Not if the server's database was
+ * restored after it had prepared the transaction: before, it may have acknowledged the commit, and
+ * the decision was removed. Nor if the coordinator's database was restored after the transaction
+ * had begun: it may lack the decision. */
+static bool may_presume(const struct coordinator *c, size_t server, const struct message *m)
 {
-    struct message abort = {.type = MESSAGE_ABORT, .txn = id};
+    return m->timeline == c->peers[server].timeline && m->txn.incarnation >= c->since;
+}
+
+/* Answers an inquiry. Presumed abort: an unknown transaction was not committed. Without an answer
+ * the transaction stays in doubt until an administrator decides. */
+static void inquiry(struct coordinator *c, const struct global *g, size_t server,
+                    const struct message *m)
+{
+    struct message abort = {.type = MESSAGE_ABORT, .txn = m->txn};
     if (c->error.code)
         return; /* it is unknown which decisions are durable */
-    if (!g)
+    if (!g && !may_presume(c, server, m))
+        c->counts.unanswered++;
+    else if (!g)
         peer_send(c, server, &abort);
     else if (g->state == GLOBAL_COMMITTED)
         peer_commit(c, server, g);
@@ -415,7 +428,7 @@ void global_receive(struct coordinator *c, size_t server, const struct message *
 {
     struct global *g = global_find(c, m->txn);
     if (m->type == MESSAGE_INQUIRE)
-        inquiry(c, g, server, m->txn);
+        inquiry(c, g, server, m);
     else if (g && m->type == MESSAGE_RESULT)
         result(g, server, m);
     else if (g && m->type == MESSAGE_VOTE)

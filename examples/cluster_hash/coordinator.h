@@ -126,6 +126,7 @@ struct coordinator_counts {
     size_t up, open, undelivered; /**< connected servers; transactions without a durable decision;
                                        decisions that some server has not acknowledged */
     uint64_t committed, read_only, one_phase, unknown, aborted, connections; /**< since open */
+    uint64_t unanswered; /**< since open: inquiries about unknown transactions of other timelines */
 };
 void coordinator_count(const struct coordinator *, struct coordinator_counts *);
 #endif

@@ -92,6 +92,7 @@ static void welcome(struct coordinator *c, struct peer *peer, const struct messa
         peer_drop(c, peer);
         return;
     }
+    peer->timeline = m->timeline;
     peer->channel.session = m->session;
     peer->channel.received = 1;
     peer->state = PEER_UP;

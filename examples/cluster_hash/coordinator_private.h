@@ -17,6 +17,7 @@ struct peer {
     uint64_t attempt; /* number of the last HELLO */
     bool known; /* `uuid` is set: the uuid that the first server with this number has sent */
     unsigned char uuid[16];
+    uint32_t timeline; /* of the server's database, as the last WELCOME says */
     uint64_t heard_ms, pinged_ms, retry_ms;
 };
 
@@ -58,6 +59,7 @@ struct coordinator {
     struct coordinator_io io;
     unsigned char uuid[16];
     uint64_t incarnation, instance, sequence, attempts;
+    uint64_t since; /* first incarnation on the timeline of the coordinator's database */
     struct globals globals;
     void *index; /* index of the transactions (tsearch) */
     struct lladd_error error;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The coordinator's database. Two roots have the coordinator's incarnation and the shape of its
- * cluster (servers, replicas). The table "cluster.decisions" has these elements:
+/* The coordinator's database. Roots have the coordinator's incarnation, the shape of its cluster
+ * (servers, replicas) and, if the database was restored, the first incarnation after that. The
+ * table "cluster.decisions" has these elements:
  *
  *   u64 incarnation, u64 sequence  ->  u32 servers       a decision to commit, and the numbers of
  *                                                        the servers that voted YES
@@ -15,6 +16,7 @@
 #define DECISIONS_ROOT "cluster.decisions"
 #define INCARNATION_ROOT "cluster.incarnation" /* incarnation, instance */
 #define SHAPE_ROOT "cluster.shape"             /* servers, replicas */
+#define TIMELINE_ROOT "cluster.timeline"       /* timeline; first incarnation on it */
 #define DECISION_KEY 16u
 
 static void decision_key(struct txn_id id, unsigned char key[DECISION_KEY])
@@ -156,6 +158,19 @@ static int check_shape(struct coordinator *c, struct lladd_error *err)
                            c->options.servers, c->options.replicas);
 }
 
+/* If the database was restored, it has another timeline than at the last start. */
+static int note_timeline(struct coordinator *c, struct lladd_txn *txn)
+{
+    struct lladd_root_value known = {0, 1};
+    uint32_t timeline = lladd_db_timeline(c->db);
+    int rc = lladd_root_get(c->db, TIMELINE_ROOT, &known, lladd_txn_error_out(txn));
+    if (rc && rc != LLADD_NOT_FOUND)
+        return rc;
+    c->since = known.a == timeline ? known.b : c->incarnation;
+    known = (struct lladd_root_value){timeline, c->since};
+    return c->since == c->incarnation ? lladd_root_set(txn, TIMELINE_ROOT, known) : 0;
+}
+
 /* Stores the next incarnation; in a new database also creates the roots and the table. */
 static int begin_life(struct coordinator *c, struct lladd_txn *txn, bool fresh)
 {
@@ -168,6 +183,7 @@ static int begin_life(struct coordinator *c, struct lladd_txn *txn, bool fresh)
         rc = rc ? rc : lladd_root_set(txn, DECISIONS_ROOT, (struct lladd_root_value){root.v, 0});
         rc = rc ? rc : lladd_root_set(txn, SHAPE_ROOT, shape);
     }
+    rc = rc ? rc : note_timeline(c, txn);
     return rc ? rc : lladd_root_set(txn, INCARNATION_ROOT, life);
 }
 

@@ -30,6 +30,8 @@ static struct lladd_gid gid_of(const struct branch *b)
     memcpy(gid.data, b->uuid, 16);
     lladd_put64(gid.data + 16, b->id.incarnation);
     lladd_put64(gid.data + 24, b->id.sequence);
+    gid.bqual_length = b->timeline ? CLUSTER_BQUAL_LENGTH : 0;
+    lladd_put32(gid.data + CLUSTER_GID_LENGTH, b->timeline);
     return gid;
 }
 
@@ -59,6 +61,7 @@ struct branch *branch_new(struct participant *p, const unsigned char uuid[16], s
         return NULL;
     memcpy(b->uuid, uuid, 16);
     b->id = id;
+    b->timeline = lladd_db_timeline(p->db);
     STAILQ_INIT(&b->queue);
     if (!tsearch(b, &p->index, compare)) {
         free(b);
@@ -493,7 +496,7 @@ void branches_orphan(struct participant *p, struct session *s)
 
 void branch_inquire(struct participant *p, struct session *s, struct branch *b)
 {
-    struct message m = {.type = MESSAGE_INQUIRE, .txn = b->id};
+    struct message m = {.type = MESSAGE_INQUIRE, .txn = b->id, .timeline = b->timeline};
     b->asked_ms = p->io.now_ms(p->io.ctx);
     p->counts.inquiries++;
     session_send(p, s, &m);

@@ -8,10 +8,11 @@
 #include <string.h>
 #include <sys/queue.h>
 
-/* The gid of a prepared transaction: the coordinator's uuid, incarnation, sequence; no branch
- * qualifier. */
+/* The gid of a prepared transaction: the coordinator's uuid, incarnation, sequence. The branch
+ * qualifier is the timeline of the database that has prepared it; no qualifier: timeline 0. */
 #define CLUSTER_GID_FORMAT INT64_C(0x48434c4c) /* "LLCH" */
 #define CLUSTER_GID_LENGTH 32u
+#define CLUSTER_BQUAL_LENGTH 4u
 
 /* A connection; from HELLO on, the session of a coordinator. */
 struct session {
@@ -37,6 +38,7 @@ struct branch {
     TAILQ_ENTRY(branch) link;
     unsigned char uuid[16]; /* of the coordinator; identifies the transaction together with `id` */
     struct txn_id id;
+    uint32_t timeline; /* of the database that prepares it, or has prepared it */
     struct lladd_txn *txn;
     struct session *session; /* NULL: the session has ended (and the branch is prepared) */
     bool prepared, wrote, counted;

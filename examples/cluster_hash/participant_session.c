@@ -192,7 +192,9 @@ static void hello(struct participant *p, struct session *s, const struct message
     s->instance = m->instance;
     s->welcome = true;
     s->channel.session = id;
-    struct message reply = {.type = MESSAGE_WELCOME, .attempt = m->attempt};
+    struct message reply = {.type = MESSAGE_WELCOME,
+                            .attempt = m->attempt,
+                            .timeline = lladd_db_timeline(p->db)};
     lladd_db_uuid(p->db, reply.uuid);
     session_answer(p, s, &reply, p->ended, true);
 }
@@ -327,13 +329,14 @@ static int take_over(void *ctx, const struct lladd_in_doubt_info *info)
     struct participant *p = ctx;
     const struct lladd_gid *g = &info->gid;
     if (g->format != CLUSTER_GID_FORMAT || g->gtrid_length != CLUSTER_GID_LENGTH ||
-        g->bqual_length != 0)
+        (g->bqual_length != 0 && g->bqual_length != CLUSTER_BQUAL_LENGTH))
         return 0;
     struct txn_id id = {lladd_get64(g->data + 16), lladd_get64(g->data + 24)};
     struct branch *b = branch_new(p, g->data, id);
     if (!b)
         return lladd_error_set(&p->error, LLADD_NO_MEMORY, "out of memory");
     b->prepared = true;
+    b->timeline = g->bqual_length ? lladd_get32(g->data + CLUSTER_GID_LENGTH) : 0;
     p->counts.begun++;
     return lladd_in_doubt_claim(p->db, g, &b->txn, &p->error);
 }

@@ -167,6 +167,8 @@ static void body(struct cursor *c, unsigned fields, struct message *m)
     }
     if (fields & WIRE_TEXT)
         span(c, 4, 0, WIRE_TEXT_MAX, &m->text);
+    if (fields & WIRE_TIMELINE)
+        word32(c, &m->timeline);
 }
 
 static unsigned head(struct cursor *c, struct message *m)

@@ -8,7 +8,7 @@
 #define CLUSTER_HASH_WIRE_H
 #include <lladd/error.h>
 
-#define WIRE_VERSION 1u
+#define WIRE_VERSION 2u
 #define WIRE_MAGIC UINT32_C(0x48434c4c) /* "LLCH" */
 #define WIRE_LENGTH 4u                  /* the length field of a frame; counts the bytes after it */
 #define WIRE_HEAD 20u                   /* type, three zeros, number, session: in every frame */
@@ -31,7 +31,8 @@ enum wire_field {
     WIRE_KEY = 512,     /* u16 length, 1 to WIRE_KEY_MAX; bytes */
     WIRE_VALUE = 1024,  /* u32 length, at most WIRE_VALUE_MAX; bytes */
     WIRE_DELTA = 4096,  /* i64 */
-    WIRE_TEXT = 2048    /* u32 length, at most WIRE_TEXT_MAX; a line of text for the user */
+    WIRE_TEXT = 2048,   /* u32 length, at most WIRE_TEXT_MAX; a line of text for the user */
+    WIRE_TIMELINE = 8192 /* u32: a timeline of the server's database (lladd_db_timeline) */
 };
 
 /* X(name, number, fields). Numbers never change. */
@@ -47,13 +48,13 @@ enum wire_field {
     X(ABORT, 9, WIRE_TXN) \
     X(ADD, 10, WIRE_TXN | WIRE_KEY | WIRE_DELTA)
 #define MESSAGES_TO_COORDINATOR(X) \
-    X(WELCOME, 65, WIRE_SERVER | WIRE_ATTEMPT) \
+    X(WELCOME, 65, WIRE_SERVER | WIRE_ATTEMPT | WIRE_TIMELINE) \
     X(REFUSED, 66, WIRE_CODE | WIRE_TEXT) \
     X(PONG, 67, 0) \
     X(RESULT, 68, WIRE_TXN | WIRE_REQUEST | WIRE_CODE | WIRE_VALUE) \
     X(VOTE, 69, WIRE_TXN | WIRE_VERDICT | WIRE_CODE) \
     X(ACK, 70, WIRE_TXN) \
-    X(INQUIRE, 71, WIRE_TXN)
+    X(INQUIRE, 71, WIRE_TXN | WIRE_TIMELINE)
 
 #define MESSAGE_ENUM(name, number, fields) MESSAGE_##name = number,
 enum message_type { MESSAGES_TO_SERVER(MESSAGE_ENUM) MESSAGES_TO_COORDINATOR(MESSAGE_ENUM) };
@@ -80,7 +81,7 @@ struct message {
     unsigned char uuid[16];
     uint64_t incarnation, instance, attempt;
     struct txn_id txn;
-    uint32_t version, request, ops;
+    uint32_t version, request, ops, timeline;
     bool update;
     enum verdict verdict;
     int32_t code;

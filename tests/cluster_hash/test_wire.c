@@ -28,6 +28,7 @@ static struct message sample(unsigned type)
                         .version = WIRE_VERSION,
                         .request = UINT32_MAX,
                         .ops = 9,
+                        .timeline = 10,
                         .update = true,
                         .verdict = VERDICT_READ_ONLY,
                         .code = LLADD_TIMEOUT,
