@@ -182,6 +182,10 @@ LLADD_API int lladd_sim_note(struct lladd_sim *, struct lladd_txn *, const void 
  *  The bytes in the file stay right. Only the workload may make this call, and only while the page
  *  is not in the cache. Reads in a recovery return the right bytes. */
 LLADD_API void lladd_sim_misread(struct lladd_sim *, lladd_pageno);
+/** Makes one read of the log return a wrong byte: the next read of more than 256 bytes of a log
+ *  segment. The bytes in the file stay right. Only the workload may make this call. Reads in a
+ *  recovery return the right bytes. */
+LLADD_API void lladd_sim_misread_log(struct lladd_sim *);
 
 /* ---- backups and archives (lladd/ship.h) --------------------------------------------------- */
 

@@ -512,6 +512,7 @@ int ll_sim_record_begin(struct lladd_sim *sim)
     sim->record = (struct ll_sim_record){0};
     sim->expected = NULL;
     sim->misread = 0;
+    sim->misread_log = false;
     sim->work = ll_sim_mix(sim->bounds.seed, 0x776f726b);
     ll_sim_rewind(&sim->noted);
     ll_sim_rewind(&sim->level[0].runs);

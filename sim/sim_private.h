@@ -709,6 +709,7 @@ struct lladd_sim {
                        unsigned char *bytes, size_t len);
     void *read_ctx;
     uint64_t misread; /* 1 + the page of lladd_sim_misread; 0: none */
+    bool misread_log; /* lladd_sim_misread_log was called, and no read has followed */
     bool raw_write; /* a lost or misdirected write concerned raw bytes, which have no page LSN */
 
     struct ll_sim_buffer dump, text;
