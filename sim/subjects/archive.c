@@ -7,17 +7,22 @@
  *
  * After each crash, the store must be able to restore what it says it can restore. The check
  * restores to the end of the archived log, and to the LSN after the last entry but one. Then the
- * archive stores the rest of the log, and the check restores to the LSN after each entry. Each
- * restored database must have the contents after its entry. A scrub must find nothing.
+ * archive stores the rest of the log, and the check restores to the LSN after each entry, and to
+ * a time. Each restored database must have the contents after its entry. A scrub must find nothing.
+ * At last the store loses a segment: then a restore to the end of the log must be refused. During
+ * the workload a read of the log gives a wrong byte: the archive must not store it.
  *
  * archive.filtered: the same. All that is stored passes through a filter, which gets back each
  * block in its place in its object, or refuses it.
  */
 #include "sim/subjects/entries.h"
+#include "sim/subjects/scrubs.h"
 
 #include <lladd/bytes.h>
-#include <lladd/inspect.h>
+#include <lladd/extension.h>
 #include <lladd/log_read.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -29,7 +34,9 @@ enum {
                      * FULL_TO */
     FULL_FROM = 7,
     FULL_TO = 9,
-    LAST = 11
+    MISREAD_AFTER = 5,
+    LAST = 11,
+    LATER_US = 1000
 };
 
 static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)
@@ -65,16 +72,17 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
     return ll_sim_entries_store(lladd_sim_archive(), err);
 }
 
-/* A step that the store does not let succeed must leave the archive as it was. */
-static int step_in_vain(struct lladd_error *err)
+/* A step that must fail with one of these errors leaves the archive as it was. */
+static int step_in_vain(int code, int other, struct lladd_error *err)
 {
     struct lladd_error own = LLADD_ERROR_INIT;
     bool more;
     int rc = lladd_archive_step(lladd_sim_archive(), &more, &own);
-    if (rc == LLADD_STORE_FAILED || rc == LLADD_NO_SPACE)
+    if (rc && (rc == code || rc == other))
         return 0;
     return rc ? lladd_error_set(err, rc, "%s", own.message)
-              : lladd_error_set(err, LLADD_BAD_STATE, "a step succeeds without a store");
+              : lladd_error_set(err, LLADD_BAD_STATE,
+                                "a step succeeds without a store, or with log that was misread");
 }
 
 static int archive_after(uint32_t n, struct lladd_db *db, struct lladd_error *err)
@@ -82,7 +90,8 @@ static int archive_after(uint32_t n, struct lladd_db *db, struct lladd_error *er
     bool away = n == AWAY_AFTER, full = n >= FULL_FROM && n <= FULL_TO;
     lladd_sim_store_away(away);
     lladd_sim_store_full(full);
-    TRY(away || full ? step_in_vain(err) : ll_sim_entries_store(lladd_sim_archive(), err));
+    TRY(away || full ? step_in_vain(LLADD_STORE_FAILED, LLADD_NO_SPACE, err)
+                     : ll_sim_entries_store(lladd_sim_archive(), err));
     return n % 2 ? lladd_checkpoint(db, err) : 0;
 }
 
@@ -102,6 +111,10 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     for (uint32_t n = BEFORE + 1; n <= LAST; n++) {
         TRY(ll_sim_entry_do(&w, n, 0));
         TRY(beside(&w, n));
+        if (n == MISREAD_AFTER) {
+            lladd_sim_misread_log(sim);
+            TRY(step_in_vain(LLADD_CORRUPT_LOG, 0, err));
+        }
         TRY(archive_after(n, db, err));
     }
     return want_no_gap(err);
@@ -204,24 +217,89 @@ static int check(void *ctx, struct lladd_db *db, struct lladd_error *err)
     return want_targets(&t, db, t.last - 1);
 }
 
-static int accuse(void *ctx, const struct lladd_finding *f)
+/* ---- a time, and a gap ------------------------------------------------------------------- */
+
+/* Writes a mark that is later than all marks of the archive: the clock of a simulation stands
+ * still. */
+static int mark_later(struct lladd_db *db, struct lladd_error *err)
 {
-    return lladd_error_set(ctx, LLADD_CORRUPT_PAGE, "a scrub finds page %llu: %s",
-                           (unsigned long long)f->page.v, f->message);
+    unsigned char mark[24] = "LLMARK1"; /* then LSN 0: the end of the mark's own record */
+    struct lladd_txn *txn;
+    lladd_lsn lsn;
+    lladd_put64(mark + 16, LATER_US);
+    TRY(lladd_begin(db, NULL, &txn, err));
+    int rc = lladd_log_note(txn, "lladd.time", lladd_span_of(mark, sizeof mark), &lsn);
+    return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
-/* A crash loses no write for which the log has no record, so a scrub must find nothing. */
-static int scrub(struct lladd_error *err)
+/* Restores to a time between the marks of the archive and the later one. */
+static int want_time(const struct targets *t, uint32_t entry)
 {
-    struct lladd_error own = LLADD_ERROR_INIT, found = LLADD_ERROR_INIT;
-    struct lladd_scrub_options o = LLADD_SCRUB_OPTIONS_INIT;
-    o.finding = accuse;
-    o.finding_ctx = &found;
-    int rc = lladd_scrub(lladd_sim_archive(), &o, NULL, &own);
-    return rc ? lladd_error_set(err, rc, "%s", found.code ? found.message : own.message) : 0;
+    struct lladd_restore_options o = LLADD_RESTORE_OPTIONS_INIT;
+    struct lladd_restore_target target = LLADD_RESTORE_TARGET_INIT;
+    struct ll_sim_shown s;
+    target.kind = LLADD_TO_TIME;
+    target.time_us = LATER_US / 2;
+    o.target = &target;
+    TRY(ll_sim_entries_show(lladd_sim_store(), &o, false, &s, t->err));
+    return s.has.last.number == entry ? 0 : wrong(t, "the time", entry, &s);
 }
 
-/* After the recovery the archive continues, and must store all log without a gap. */
+/* Looks for the lowest whole segment that begins at `above` or higher, and below `first`. */
+struct sought {
+    uint64_t above, first;
+};
+
+static int see_segment(void *ctx, const char *name, uint64_t size)
+{
+    struct sought *s = ctx;
+    const char *log = strstr(name, "/log/");
+    uint64_t first = log && strstr(log, ".seg") ? strtoull(log + strlen("/log/"), NULL, 16) : 0;
+    (void)size;
+    if (first >= s->above && first < s->first)
+        s->first = first;
+    return 0;
+}
+
+/* The store loses the first segment that begins after the end of the backup. */
+static int lose_segment(const struct targets *t, bool *lost)
+{
+    struct lladd_store *store = lladd_sim_store();
+    struct sought s = {t->end.v, t->to.v};
+    char name[64];
+    TRY(store->ops->list(store, "t", see_segment, &s, t->err));
+    *lost = s.first < t->to.v;
+    (void)snprintf(name, sizeof name, "t00000000/log/%016llx.seg", (unsigned long long)s.first);
+    return *lost ? store->ops->remove(store, name, t->err) : 0;
+}
+
+/* If the store lacks log after the backup, the log after the gap cannot be restored. */
+static int want_gap(const struct targets *t)
+{
+    struct lladd_error own = LLADD_ERROR_INIT;
+    struct lladd_restore_options o = LLADD_RESTORE_OPTIONS_INIT;
+    struct lladd_restore_target target = LLADD_RESTORE_TARGET_INIT;
+    struct lladd_device *device;
+    bool lost;
+    TRY(lose_segment(t, &lost));
+    if (!lost)
+        return 0;
+    target.kind = LLADD_TO_LSN;
+    target.lsn = t->to;
+    o.target = &target;
+    int rc = lladd_store_device(lladd_sim_store(), &o, &device, &own);
+    if (rc == 0)
+        lladd_store_device_close(device);
+    return rc == LLADD_OUT_OF_RANGE
+               ? 0
+               : lladd_error_set(t->err, rc ? rc : LLADD_BAD_STATE,
+                                 "a target after a gap in the log is not refused: %s",
+                                 rc ? own.message : "it can be restored");
+}
+
+/* ---- after the recovery ------------------------------------------------------------------ */
+
+/* The archive continues, and must store all log without a gap. */
 static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
     struct ll_sim_work w = {.db = db, .err = err};
@@ -229,17 +307,21 @@ static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
     uint32_t last;
     (void)ctx;
     TRY(ll_sim_entries_last(db, &last, err));
+    TRY(ll_sim_entries_store(lladd_sim_archive(), err)); /* begins with a mark */
     TRY(ll_sim_entry_do(&w, last + 1, 0));
+    TRY(mark_later(db, err));
     lladd_lsn end = lladd_durable_lsn(db);
     TRY(ll_sim_entries_store(lladd_sim_archive(), err));
     TRY(want_no_gap(err));
     TRY(find(db, true, &t, err));
-    TRY(scrub(err));
+    TRY(ll_sim_scrub_nothing(lladd_sim_archive(), err));
     if (t.to.v < end.v)
         return lladd_error_set(err, LLADD_BAD_STATE,
                                "all log is stored, and the store can restore up to %llu of %llu",
                                (unsigned long long)t.to.v, (unsigned long long)end.v);
-    return want_targets(&t, db, 0);
+    TRY(want_targets(&t, db, 0));
+    TRY(want_time(&t, last));
+    return want_gap(&t);
 }
 
 static void init(void *ctx, void *model)

@@ -4,8 +4,13 @@
  * and overwrite a part of them, which keeps some bytes of the first and of the last page. Logged
  * writes change the blobs, too. New blobs get the pages of blobs that were destroyed. Transactions
  * roll back to a savepoint or completely.
+ *
+ * bulk.scrubbed: the same in a database that archives. After each recovery a scrub must find
+ * nothing, and then find three writes that the disk has lost.
  */
 #include "sim/subjects/blobs.h"
+#include "sim/subjects/entries.h"
+#include "sim/subjects/scrubs.h"
 
 static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
@@ -18,6 +23,12 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
     if (!rc)
         rc = ll_sim_blob_make(&w, txn, 1, 'b', 5000);
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
+}
+
+static int setup_scrubbed(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    TRY(setup(ctx, db, err));
+    return ll_sim_scrub_begin(db, err);
 }
 
 /* Makes two bulk writes, which one sync makes durable. */
@@ -81,6 +92,21 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     return ll_sim_in_txn(&w, rolls_back);
 }
 
+static int run_scrubbed(void *ctx, struct lladd_sim *sim, struct lladd_db *db,
+                        struct lladd_error *err)
+{
+    struct ll_sim_work w = {.sim = sim, .db = db, .err = err};
+    (void)ctx;
+    lladd_blob_bulk_from(db, 1);
+    TRY(ll_sim_in_txn(&w, makes_and_grows));
+    TRY(ll_sim_in_txn(&w, changes));
+    TRY(lladd_checkpoint(db, err));
+    TRY(ll_sim_entries_store(lladd_sim_archive(), err));
+    TRY(ll_sim_in_txn(&w, destroys));
+    TRY(ll_sim_in_txn(&w, replaces));
+    return ll_sim_in_txn(&w, rolls_back);
+}
+
 static void init(void *ctx, void *model)
 {
     struct ll_sim_cells *c = model;
@@ -91,16 +117,27 @@ static void init(void *ctx, void *model)
 
 static const char *const operations[] = {"lladd.blob.write", "lladd.blob.link", NULL};
 
+#define MEMBERS \
+    .check = ll_sim_blobs_check, .dump = ll_sim_blobs_dump, LL_SIM_CELLS_MODEL, \
+    .model_init = init, .pages = ll_sim_blobs_pages
+
 const struct lladd_sim_subject ll_sim_subject_bulk = {
     .struct_size = sizeof ll_sim_subject_bulk,
     .name = "bulk",
     .about = "blobs that are written in bulk, without logging",
     .setup = setup,
     .run = run,
-    .check = ll_sim_blobs_check,
-    .dump = ll_sim_blobs_dump,
-    LL_SIM_CELLS_MODEL,
-    .model_init = init,
-    .pages = ll_sim_blobs_pages,
+    MEMBERS,
     .operations = operations,
+};
+
+const struct lladd_sim_subject ll_sim_subject_bulk_scrubbed = {
+    .struct_size = sizeof ll_sim_subject_bulk_scrubbed,
+    .name = "bulk.scrubbed",
+    .about = "such blobs in a database that archives; a scrub finds lost writes only",
+    .setup = setup_scrubbed,
+    .run = run_scrubbed,
+    MEMBERS,
+    .go_on = ll_sim_scrub_go_on,
+    .archives = true,
 };

@@ -9,14 +9,20 @@
  * before the redo barriers.
  *
  * A cell is an extent with a name in the catalogue of roots.
+ *
+ * extents.scrubbed: the same in a database that archives. After each recovery a scrub must find
+ * nothing, and then find three writes that the disk has lost. One more extent is covered by a redo
+ * barrier, and only its first page is written.
  */
 #include "sim/subjects/cells.h"
+#include "sim/subjects/entries.h"
+#include "sim/subjects/scrubs.h"
 
 #include <lladd/bulk.h>
 #include <lladd/extension.h>
 #include <string.h>
 
-enum { CELLS = 9, AT = 64, LEN = 700, LONG = 2 /* pages */ };
+enum { CELLS = 9, PART = CELLS, AT = 64, LEN = 700, LONG = 2 /* pages */ };
 #define PREFIX "extent"
 
 static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)
@@ -120,6 +126,12 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
+static int setup_scrubbed(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    TRY(setup(ctx, db, err));
+    return ll_sim_scrub_begin(db, err);
+}
+
 static int writes_and_frees(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(change(w, txn, 0, 'c')); /* a record about an earlier use of the pages */
@@ -156,6 +168,44 @@ static int rolls_back(struct ll_sim_work *w, struct lladd_txn *txn)
     TRY(make(w, txn, 5, LLADD_EXTENT_PAGED, 'x'));
     TRY(make(w, txn, 6, LLADD_EXTENT_BULK, 'x'));
     return lladd_sim_abort(w->sim, txn);
+}
+
+/* Writes only the first page of an extent. The extent is no cell: the rest has no contents. It is
+ * allocated before other extents are freed, because O7 compares all pages in use, and pages that
+ * were used before would have their old bytes. */
+static int writes_a_part(struct ll_sim_work *w, struct lladd_txn *txn)
+{
+    char name[LLADD_ROOT_NAME_MAX + 1];
+    unsigned char *page = lladd_mem_alloc(w->db, lladd_page_size(w->db));
+    lladd_pageno first;
+    if (!page)
+        return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY, "out of memory");
+    memset(page, 0, lladd_page_size(w->db));
+    int rc = lladd_extent_alloc(txn, LONG, LLADD_EXTENT_BULK, &first);
+    if (!rc)
+        rc = lladd_redo_barrier(txn, first, LONG);
+    if (!rc)
+        rc = lladd_bulk_write(txn, first, 1, "lladd.bytes", page);
+    lladd_mem_free(w->db, page);
+    TRY(rc);
+    TRY(lladd_bulk_sync(txn));
+    TRY(lladd_root_set(txn, ll_sim_root_name(PREFIX, PART, name),
+                       (struct lladd_root_value){first.v, LLADD_EXTENT_BULK}));
+    return lladd_sim_commit(w->sim, txn);
+}
+
+static int run_scrubbed(void *ctx, struct lladd_sim *sim, struct lladd_db *db,
+                        struct lladd_error *err)
+{
+    struct ll_sim_work w = {.sim = sim, .db = db, .err = err};
+    (void)ctx;
+    TRY(ll_sim_in_txn(&w, writes_a_part));
+    TRY(ll_sim_in_txn(&w, writes_and_frees));
+    TRY(ll_sim_in_txn(&w, writes_in_bulk));
+    TRY(lladd_maintain(db, NULL, err));
+    TRY(ll_sim_entries_store(lladd_sim_archive(), err));
+    TRY(ll_sim_in_txn(&w, changes));
+    return ll_sim_in_txn(&w, rolls_back);
 }
 
 static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
@@ -240,7 +290,7 @@ static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno)
                  struct lladd_error *err)
 {
     (void)ctx;
-    for (unsigned cell = 0; cell < CELLS; cell++) {
+    for (unsigned cell = 0; cell <= PART; cell++) {
         struct lladd_root_value v;
         TRY(find(db, cell, &v, err));
         for (unsigned p = 0; v.a != LLADD_NO_PAGE && p < LONG; p++)
@@ -251,16 +301,26 @@ static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno)
 
 static const char *const operations[] = {"lladd.map.take", "lladd.map.free", NULL};
 
+#define MEMBERS \
+    .configure = configure, .dump = dump, LL_SIM_CELLS_MODEL, .model_init = init, .pages = pages
+
 const struct lladd_sim_subject ll_sim_subject_extents = {
     .struct_size = sizeof ll_sim_subject_extents,
     .name = "extents",
     .about = "extents of pages: ordinary, written in bulk, raw",
-    .configure = configure,
     .setup = setup,
     .run = run,
-    .dump = dump,
-    LL_SIM_CELLS_MODEL,
-    .model_init = init,
-    .pages = pages,
+    MEMBERS,
     .operations = operations,
+};
+
+const struct lladd_sim_subject ll_sim_subject_extents_scrubbed = {
+    .struct_size = sizeof ll_sim_subject_extents_scrubbed,
+    .name = "extents.scrubbed",
+    .about = "extents of a database that archives; a scrub finds lost writes only",
+    .setup = setup_scrubbed,
+    .run = run_scrubbed,
+    MEMBERS,
+    .go_on = ll_sim_scrub_go_on,
+    .archives = true,
 };

@@ -17,6 +17,7 @@
     X(backup_outside) \
     X(blobs) \
     X(bulk) \
+    X(bulk_scrubbed) \
     X(bytes) \
     X(columns) \
     X(counters) \
@@ -24,6 +25,7 @@
     X(dtable_columns) \
     X(ends) \
     X(extents) \
+    X(extents_scrubbed) \
     X(fixed) \
     X(formats) \
     X(full) \
