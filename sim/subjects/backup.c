@@ -40,6 +40,15 @@ struct busy {
     uint32_t away_after; /* number of puts before the store goes away; 0: the store stays */
 };
 
+static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)
+{
+    (void)ctx;
+    (void)err;
+    /* The open transaction begins in a segment below that in which redo starts. */
+    o->log_segment_min = o->log_segment_max = 4 << 10;
+    return 0;
+}
+
 /* ---- work beside a backup ---------------------------------------------------------------- */
 
 static int next_entry(struct busy *b)
@@ -182,9 +191,9 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     struct lladd_error beside = LLADD_ERROR_INIT, away = LLADD_ERROR_INIT;
     struct ll_sim_work w = {.sim = sim, .db = db, .err = err};
     struct busy b = {.face = {&busy_ops}, .inside = lladd_sim_store(), .outside = ctx, .w = &w};
+    TRY(ll_sim_entry_open(&w));
     for (; b.entry < BEFORE; b.entry++)
         TRY(ll_sim_entry_do(&w, b.entry + 1, 0));
-    TRY(ll_sim_entry_open(&w));
     w.err = &beside; /* receives errors of the work in the store's calls */
     TRY(back_up(&b, db, err));
     b.away_after = OBJECTS;
@@ -285,7 +294,8 @@ static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
 }
 
 #define MEMBERS \
-    .setup = setup, .run = run, .check = check, LL_SIM_ENTRIES_MODEL, .go_on = go_on
+    .configure = configure, .setup = setup, .run = run, .check = check, LL_SIM_ENTRIES_MODEL, \
+    .go_on = go_on
 
 const struct lladd_sim_subject ll_sim_subject_backup = {
     .struct_size = sizeof ll_sim_subject_backup,

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * restore: a database is restored to a target in the past, into a directory of the same disk. The
- * copy and the original then get different entries, and both archive into the same store.
+ * copy and the original then get different entries, and both archive into the same store. The store
+ * also has a backup of the original from after the fork, which the copy must not use: a scrub of
+ * the copy finds nothing. The copy keeps no log for the archive of the original. Another database
+ * is refused by the store.
  *
  * After each crash either the copy cannot be opened, or it has the entries up to the target and
  * after them only entries of its own. In the store, the copy's timeline has no later entry of the
@@ -9,10 +12,13 @@
  * a second restore succeeds. If it was complete, a second restore is refused and changes nothing.
  */
 #include "sim/subjects/entries.h"
+#include "sim/subjects/scrubs.h"
 #include "sim/subjects/under.h"
 
+#include <lladd/device.h>
 #include <lladd/dst.h>
 #include <lladd/extension.h>
+#include <lladd/log_read.h>
 #include <string.h>
 
 enum {
@@ -37,10 +43,25 @@ static int restore(struct ll_sim_under *copy, struct lladd_db *db, struct lladd_
     return lladd_restore(lladd_sim_store(), &o, &copy->face, NULL, err);
 }
 
+/* The copy's log has the pin of the original's archive, which no archive of the copy moves. */
+static int want_no_pin(struct lladd_db *db, struct lladd_error *err)
+{
+    lladd_lsn lsn;
+    int rc = lladd_pin_get(db, "lladd.archive.0", &lsn, err);
+    return rc == LLADD_NOT_FOUND ? 0
+           : rc                  ? rc
+                                 : lladd_error_set(err, LLADD_BAD_STATE,
+                                                   "the copy keeps log for the original's archive");
+}
+
 static int work_in_copy(struct lladd_db *db, struct lladd_archive *a, struct lladd_error *err)
 {
     struct ll_sim_work w = {.db = db, .err = err};
-    int rc = ll_sim_entries_store(a, err);
+    int rc = want_no_pin(db, err);
+    if (!rc)
+        rc = ll_sim_entries_store(a, err);
+    if (!rc)
+        rc = ll_sim_scrub_nothing(a, err);
     for (uint32_t n = TARGET + 1; !rc && n <= COPY_LAST; n++) {
         rc = ll_sim_entry_do(&w, n, 1);
         if (!rc)
@@ -69,6 +90,17 @@ static int open_copy(struct lladd_options *o, struct lladd_store *store,
     return rc;
 }
 
+static void other_options(struct lladd_options *o, struct lladd_device *device)
+{
+    o->device = device;
+    o->flags = LLADD_OPT_NO_THREADS;
+    o->cache_bytes = 256 << 10;
+    o->log_ring_bytes = 64 << 10;
+    o->log_segment_min = o->log_segment_max = 8 << 10;
+    o->frames = LLADD_FRAMES_HEAP;
+    o->redo_threads = 1;
+}
+
 /* The copy is another database than the one that is simulated, so the simulator must not see what
  * the library does in the copy. It does see the calls of the device. */
 static int use_copy(struct ll_sim_under *copy, struct lladd_error *err)
@@ -77,39 +109,76 @@ static int use_copy(struct ll_sim_under *copy, struct lladd_error *err)
     struct lladd_options o = LLADD_OPTIONS_INIT;
     struct lladd_store *store = lladd_sim_store();
     const struct lladd_environment *world = lladd_sim_world();
-    o.device = &copy->face;
-    o.flags = LLADD_OPT_NO_THREADS | LLADD_OPT_MUST_EXIST;
-    o.cache_bytes = 256 << 10;
-    o.log_ring_bytes = 64 << 10;
-    o.log_segment_min = o.log_segment_max = 8 << 10;
-    o.frames = LLADD_FRAMES_HEAP;
-    o.redo_threads = 1;
+    other_options(&o, &copy->face);
+    o.flags |= LLADD_OPT_MUST_EXIST;
     struct lladd_dst *before = lladd_dst_enter(&own);
     int rc = open_copy(&o, store, world, err);
     (void)lladd_dst_enter(before);
     return rc;
 }
 
+/* ---- another database -------------------------------------------------------------------- */
+
+static int back_up_other(struct lladd_options *o, struct lladd_store *store,
+                         const struct lladd_environment *world, struct lladd_error *err)
+{
+    struct lladd_error own = LLADD_ERROR_INIT;
+    struct lladd_backup_options backup = LLADD_BACKUP_OPTIONS_INIT;
+    struct lladd_db *db;
+    backup.world = o->world = world;
+    TRY(lladd_open(NULL, o, &db, err));
+    int rc = lladd_backup(db, store, &backup, NULL, &own);
+    lladd_db_kill(db);
+    return rc == LLADD_OTHER_DATABASE
+               ? 0
+               : lladd_error_set(err, rc ? rc : LLADD_BAD_STATE,
+                                 "the store takes a backup of another database: %s", own.message);
+}
+
+/* A store is for one database: its object "archive" says for which one. */
+static int refuse_other(struct lladd_error *err)
+{
+    struct lladd_dst own = {.planted = lladd_dst_current()->planted};
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct lladd_store *store = lladd_sim_store();
+    const struct lladd_environment *world = lladd_sim_world();
+    struct lladd_device *memory;
+    if (lladd_device_memory(&memory))
+        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
+    other_options(&o, memory);
+    struct lladd_dst *before = lladd_dst_enter(&own);
+    int rc = back_up_other(&o, store, world, err);
+    (void)lladd_dst_enter(before);
+    lladd_device_close(memory);
+    return rc;
+}
+
 /* ---- the workload ------------------------------------------------------------------------ */
+
+static int back_up(struct lladd_db *db, struct lladd_error *err)
+{
+    struct lladd_backup_options o = LLADD_BACKUP_OPTIONS_INIT;
+    o.world = lladd_sim_world();
+    return lladd_backup(db, lladd_sim_store(), &o, NULL, err);
+}
 
 static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
     struct ll_sim_work w = {.db = db, .err = err};
-    struct lladd_backup_options o = LLADD_BACKUP_OPTIONS_INIT;
     struct ll_sim_under copy;
     (void)ctx;
     ll_sim_under_init(&copy, lladd_db_device(db), FOLDER);
     if (ll_sim_under_make(&copy))
         return lladd_error_set(err, LLADD_BAD_STATE, "the folder of the copy cannot be made");
     TRY(ll_sim_entries_make(db, err));
-    o.world = lladd_sim_world();
     for (uint32_t n = 1; n <= BEFORE; n++) {
         TRY(ll_sim_entries_store(lladd_sim_archive(), err));
         TRY(ll_sim_entry_do(&w, n, 0));
-        if (n == BASE)
-            TRY(lladd_backup(db, lladd_sim_store(), &o, NULL, err));
+        if (n == BASE || n == BEFORE)
+            TRY(back_up(db, err));
     }
-    return ll_sim_entries_store(lladd_sim_archive(), err);
+    TRY(ll_sim_entries_store(lladd_sim_archive(), err));
+    return refuse_other(err);
 }
 
 static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
@@ -141,6 +210,18 @@ static int wrong(const char *what, uint32_t timeline, const struct ll_sim_entrie
                            timeline, has->last.number, has->last.variant);
 }
 
+/* "control" is written last. So if another file is missing, there must be no "control". */
+static int want_no_control(struct ll_sim_under *copy, struct lladd_error *err)
+{
+    struct lladd_device *dev = &copy->face;
+    struct lladd_file *file;
+    if (dev->ops->open(dev, "control", LLADD_OPEN_READ_ONLY, &file))
+        return 0;
+    int rc = dev->ops->close(dev, file);
+    return lladd_error_set(err, rc ? rc : LLADD_BAD_STATE,
+                           "the copy has \"control\" before its other files");
+}
+
 /* *there becomes true if the restore was complete. */
 static int look_at_copy(struct lladd_db *db, bool *there, struct lladd_error *err)
 {
@@ -150,8 +231,10 @@ static int look_at_copy(struct lladd_db *db, bool *there, struct lladd_error *er
     ll_sim_under_init(&copy, lladd_db_device(db), FOLDER);
     int rc = ll_sim_entries_look(&copy.face, true, &shown, &own);
     *there = rc == 0;
-    if (rc == LLADD_MISSING_FILE || rc == LLADD_NOT_A_DATABASE || rc == LLADD_CORRUPT_CONTROL)
-        return 0; /* "control" is the last file: it is missing, or it is cut off */
+    if (rc == LLADD_MISSING_FILE)
+        return want_no_control(&copy, err);
+    if (rc == LLADD_NOT_A_DATABASE || rc == LLADD_CORRUPT_CONTROL)
+        return 0; /* "control" is missing or cut off */
     if (rc)
         return lladd_error_set(err, rc, "the copy: %s", own.message);
     return is_copy(&shown.has) ? 0 : wrong("the copy", 1, &shown.has, err);
