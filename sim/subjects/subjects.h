@@ -24,6 +24,7 @@
     X(dtable) \
     X(dtable_columns) \
     X(ends) \
+    X(expire) \
     X(extents) \
     X(extents_scrubbed) \
     X(fixed) \
