@@ -202,12 +202,28 @@ struct lladd_dst_event {
     X(OUTSIDE_BULK, "outside-bulk", "O3", "a backup from outside lacks pages written in bulk") \
     X(PIN_EARLY, "pin-early", "O3", "an archive lets go of a segment before the store has it") \
     X(SPOOL_LEFT, "spool-left", "O6", "an archive stores log without the pages written in bulk") \
-    X(FORK_IGNORED, "fork-ignored", "O6", "a copy gets log that its origin wrote after the fork") \
+    X(FORK_IGNORED, "fork-ignored", "O16", "a copy gets log that its origin wrote after the fork") \
     X(ABSORB_KEEPS, "absorb-keeps", "O2", "a flush does not replace the run that it merged") \
     X(DROP_EARLY, "drop-early", "O2", "a flush drops tombstones that hide rows of older runs") \
     X(POSITION_NEWEST, "position-newest", "O3", "a flush stores a position that is not committed") \
     X(ACK_EARLY, "ack-early", "O3", "a replica lets its source forget what a crash may take back") \
-    X(VERSION_LOST, "version-lost", "O16", "a flush keeps no old versions for open snapshots")
+    X(VERSION_LOST, "version-lost", "O16", "a flush keeps no old versions for open snapshots") \
+    X(SPOOL_SYNC, "spool-sync", "O6", "a spool is not synced before its transaction commits") \
+    X(SPOOL_OPEN, "spool-open", "O6", "a restore lays pages of transactions that commit later") \
+    X(FROM_REDO, "from-redo", "O3", "a backup lacks the log that open transactions need") \
+    X(GAP_PASSED, "gap-passed", "O6", "a restore passes over log that the archive lacks") \
+    X(PIN_INHERITED, "pin-inherited", "O16", "a copy keeps log for the archive of its origin") \
+    X(MARK_AFTER, "mark-after", "O6", "a restore to a time ends at the first mark after it") \
+    X(RESTORE_ORDER, "restore-order", "O3", "a restore writes the control block before the pages") \
+    X(UNDECODED, "undecoded", "O16", "an archive stores log that cannot be decoded") \
+    X(SCRUB_BARRIERS, "scrub-barriers", "O6", "a scrub takes a redo barrier for a write") \
+    X(SCRUB_CACHE, "scrub-cache", "O6", "a scrub expects changes that are only in the cache") \
+    X(SCRUB_BLIND, "scrub-blind", "O6", "a scrub does not notice that a page is too old") \
+    X(BASE_BEYOND, "base-beyond", "O16", "a copy uses a backup of its origin from after the fork") \
+    X(NAME_TAKEN, "name-taken", "O16", "a put does not compare the object that it finds") \
+    X(EXPIRE_ORDER, "expire-order", "O3", "the manifest of an expired backup is deleted last") \
+    X(EXPIRE_KEPT, "expire-kept", "O3", "an expiry deletes log that an older kept backup needs") \
+    X(EXPIRE_RUNNING, "expire-running", "O16", "an expiry deletes log that a running backup needs")
 
 /** The bugs' numbers; LLADD_BUG_MASK gives their bits in lladd_dst.planted. */
 enum lladd_bug {

@@ -220,7 +220,7 @@ static int see_txn_row(struct ll_analysis *a, const unsigned char *b, size_t len
 static bool is_inherited(const struct ll_core *core, const char *name)
 {
     static const char prefix[] = "lladd.archive.";
-    if (strncmp(name, prefix, sizeof prefix - 1) != 0)
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0 || LLADD_PLANTED(LLADD_BUG_PIN_INHERITED))
         return false;
     return strtoull(name + sizeof prefix - 1, NULL, 10) != core->timeline;
 }

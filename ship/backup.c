@@ -94,7 +94,7 @@ static int begin(struct ll_ship_backup *b, struct lladd_log_hold *hold,
      * log than the backup, which has the older control block. */
     b->m.redo = lladd_lsn_of(ll_ship_control_redo(control));
     uint64_t analysis = ll_ship_control_checkpoint(control);
-    if (b->m.redo.v < i->from.v)
+    if (b->m.redo.v < i->from.v || LLADD_PLANTED(LLADD_BUG_FROM_REDO))
         i->from = b->m.redo;
     if (analysis < i->from.v)
         i->from = lladd_lsn_of(analysis);

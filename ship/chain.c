@@ -490,6 +490,8 @@ int ll_ship_past_chain(struct ll_ship_past *a, const struct ll_ship_buf *steps, 
     *reached = *to;
     while (!rc && *reached > from) {
         rc = add_below(a, steps, *reached, down, &found, err);
+        if (!rc && !found.there && LLADD_PLANTED(LLADD_BUG_GAP_PASSED))
+            *reached = from;
         if (rc || !found.there)
             return rc;
         struct ll_ship_image_segment *s = ll_ship_image_at(down, ll_ship_image_segments(down) - 1);

@@ -22,6 +22,7 @@
  * segment. */
 #include "ship/image_private.h"
 
+#include <lladd/dst.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,7 +173,8 @@ static int choose(struct expire *e)
     for (size_t i = 0; i < n; i++) {
         e->info.kept += e->kept[i];
         e->info.expired += !e->kept[i];
-        if (e->kept[i] && base_at(e, i)->from.v < e->from)
+        bool lower = base_at(e, i)->from.v < e->from || LLADD_PLANTED(LLADD_BUG_EXPIRE_KEPT);
+        if (e->kept[i] && lower)
             e->from = base_at(e, i)->from.v;
     }
     return rc;
@@ -267,15 +269,16 @@ static int drop_named(struct expire *e, const struct group *g, const char *what)
 static int drop_base(struct expire *e, const struct group *g)
 {
     size_t prefix = prefix_of(object_at(e, g->i)->name);
+    bool late = LLADD_PLANTED(LLADD_BUG_EXPIRE_ORDER);
     int rc = drop_named(e, g, "begun");
-    if (!rc)
+    if (!rc && !late)
         rc = drop_named(e, g, "manifest");
     for (size_t i = g->i; i < g->to && !rc; i++) {
         const char *what = object_at(e, i)->name + prefix;
         if (strcmp(what, "manifest") != 0 && strcmp(what, "begun") != 0)
             rc = drop(e, object_at(e, i)->name, object_at(e, i)->size);
     }
-    return rc;
+    return rc || !late ? rc : drop_named(e, g, "manifest");
 }
 
 /* Looks at a backup without a manifest. *gone: the backup does not run, because it began at least a
@@ -287,7 +290,7 @@ static int look_at_unended(struct expire *e, const struct group *g, bool *gone)
     int64_t when;
     int rc = ll_ship_begun_read(e->store, e->past.mem, g->name, &from, &when, e->err);
     *gone = rc == LLADD_NOT_FOUND || (!rc && ll_ship_wall_us(e->keep.world) - when >= WEEK_US);
-    if (!rc && !*gone && from < e->from)
+    if (!rc && !*gone && from < e->from && !LLADD_PLANTED(LLADD_BUG_EXPIRE_RUNNING))
         e->from = from;
     return rc == LLADD_NOT_FOUND ? 0 : rc;
 }

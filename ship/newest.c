@@ -14,6 +14,7 @@
 #include "ship/newest.h"
 
 #include <lladd/bytes.h>
+#include <lladd/dst.h>
 #include <lladd/lladd.h>
 #include <lladd/log_read.h>
 #include <string.h>
@@ -57,7 +58,7 @@ static void must_have_lsn(struct ll_ship_newest *s, uint64_t page, uint64_t lsn)
 
 void ll_ship_newest_record(struct ll_ship_newest *s, uint64_t page, uint64_t lsn)
 {
-    if (lsn < s->redo)
+    if (lsn < s->redo || LLADD_PLANTED(LLADD_BUG_SCRUB_CACHE))
         must_have_lsn(s, page, lsn);
 }
 
@@ -70,6 +71,8 @@ void ll_ship_newest_forget_raw(struct ll_ship_newest *s)
 
 bool ll_ship_is_older(const struct ll_ship_must *must, bool whole, uint64_t lsn, uint32_t crc)
 {
+    if (LLADD_PLANTED(LLADD_BUG_SCRUB_BLIND))
+        return false;
     return must->raw ? lsn == 0 && crc != must->crc : whole && lsn < must->lsn;
 }
 
@@ -152,6 +155,15 @@ static void see_end(struct ll_ship_newest *s, uint64_t txn)
         spool[i].ended = spool[i].ended || spool[i].txn == txn;
 }
 
+/* For a planted bug: a barrier says that its pages may be written, not that they were. */
+static void see_barrier(struct ll_ship_newest *s, const struct lladd_log_entry *e)
+{
+    uint64_t first = lladd_get64(e->redo.data);
+    uint64_t n = lladd_get64((const unsigned char *)e->redo.data + 8);
+    for (uint64_t i = 0; i < n; i++)
+        ll_ship_newest_record(s, first + i, e->lsn.v);
+}
+
 static int learn_log(struct ll_ship_newest *s, uint64_t from)
 {
     struct lladd_log_cursor *cursor;
@@ -165,6 +177,8 @@ static int learn_log(struct ll_ship_newest *s, uint64_t from)
             ll_ship_newest_record(s, e.page, e.lsn.v);
         if (e.kind == LL_SHIP_REC_COMMIT || e.kind == LL_SHIP_REC_PREPARE)
             see_end(s, e.txn.v);
+        if (e.kind == LL_SHIP_REC_REDO_BARRIER && LLADD_PLANTED(LLADD_BUG_SCRUB_BARRIERS))
+            see_barrier(s, &e);
     }
     lladd_log_close(cursor);
     return rc == LLADD_END ? 0 : rc;

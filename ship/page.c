@@ -13,6 +13,7 @@
 #include "ship/page_private.h"
 
 #include <lladd/bytes.h>
+#include <lladd/dst.h>
 #include <lladd/log_read.h>
 #include <lladd/stats.h>
 #include <string.h>
@@ -67,10 +68,12 @@ int ll_ship_wanted_open(struct ll_ship_wanted *w)
 const struct lladd_backup_info *ll_ship_wanted_base(const struct ll_ship_wanted *w, uint64_t below)
 {
     const struct lladd_backup_info *b = (const void *)w->past.bases.data, *best = NULL;
-    for (size_t i = 0; i < w->past.bases.len / sizeof *b; i++)
-        if (b[i].end.v < below && ll_ship_on_path(&w->steps, b[i].timeline, b[i].end.v) &&
+    for (size_t i = 0; i < w->past.bases.len / sizeof *b; i++) {
+        uint64_t end = LLADD_PLANTED(LLADD_BUG_BASE_BEYOND) ? 0 : b[i].end.v;
+        if (b[i].end.v < below && ll_ship_on_path(&w->steps, b[i].timeline, end) &&
             (!best || b[i].end.v > best->end.v))
             best = &b[i];
+    }
     return best;
 }
 

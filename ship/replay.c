@@ -8,6 +8,7 @@
 #include "ship/image_private.h"
 
 #include <lladd/bytes.h>
+#include <lladd/dst.h>
 #include <lladd/twophase.h>
 #include <stdio.h>
 #include <string.h>
@@ -415,11 +416,11 @@ static int note_mark(struct ll_ship_clock *c, const struct ll_ship_logged *r)
     int64_t when = (int64_t)lladd_get64(r->redo + WHEN);
     uint64_t end = lladd_get64(r->redo + MAGIC);
     c->later = when > c->target_us;
-    if (c->later)
+    if (c->later && !LLADD_PLANTED(LLADD_BUG_MARK_AFTER))
         return LLADD_END;
     c->last_us = when;
     c->lsn = end ? end : r->lsn + r->size;
-    return 0;
+    return c->later ? LLADD_END : 0;
 }
 
 static int note(void *ctx, const struct ll_ship_logged *r, struct lladd_error *err)

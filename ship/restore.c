@@ -14,6 +14,7 @@
 #include "ship/image_private.h"
 
 #include <errno.h>
+#include <lladd/dst.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -373,13 +374,16 @@ static int copy_all(struct restore *r)
     r->done = 0;
     lladd_store_device_info(r->from, &info);
     r->all = (info.pages + LL_SHIP_DWB_PAGES) * info.page_size;
+    bool early = LLADD_PLANTED(LLADD_BUG_RESTORE_ORDER);
+    if (!rc && early)
+        rc = finish(r);
     if (!rc)
         rc = copy_file(r, "dwb");
     if (!rc)
         rc = copy_file(r, "pages");
     if (!rc)
         rc = ll_ship_device_check(r->from, r->err);
-    return rc ? rc : finish(r);
+    return rc || early ? rc : finish(r);
 }
 
 static int locked(struct restore *r)

@@ -22,6 +22,7 @@
 
 #include <lladd/bulk.h>
 #include <lladd/bytes.h>
+#include <lladd/dst.h>
 #include <lladd/inspect.h>
 #include <lladd/lladd.h>
 #include <lladd/log_read.h>
@@ -75,7 +76,8 @@ static int tell(struct scrub *s, enum lladd_finding_kind kind, uint64_t page, ui
 static int checkpoint(struct scrub *s)
 {
     unsigned char control[LL_SHIP_CONTROL];
-    int rc = s->closed ? 0 : lladd_checkpoint(s->b.db, s->err);
+    bool none = s->closed || LLADD_PLANTED(LLADD_BUG_SCRUB_CACHE);
+    int rc = none ? 0 : lladd_checkpoint(s->b.db, s->err);
     if (!rc)
         rc = ll_ship_control_read(s->b.dev, control, s->err);
     if (!rc)
@@ -297,7 +299,7 @@ static int judge(struct scrub *s, struct suspect *p, bool *keep)
     } else if (use == LLADD_USE_PAGED || use == LLADD_USE_SYSTEM) {
         rc = look_in_cache(s, p->page, &p->cached);
         *keep = true;
-        p->lost = p->cached < s->n.redo;
+        p->lost = p->cached < s->n.redo || LLADD_PLANTED(LLADD_BUG_SCRUB_CACHE);
     }
     return rc;
 }

@@ -21,6 +21,7 @@
 #include "ship/ship_private.h"
 
 #include <errno.h>
+#include <lladd/dst.h>
 #include <lladd/lladd.h>
 #include <lladd/sync.h>
 #include <stdio.h>
@@ -216,7 +217,7 @@ static int end_part(struct spooled *s, bool last, struct lladd_error *err)
     if (rc)
         return ll_ship_fail_io(err, rc, "write", name);
     s->reach = s->at + sizeof bytes;
-    rc = dev->ops->sync(dev, s->file);
+    rc = LLADD_PLANTED(LLADD_BUG_SPOOL_SYNC) ? 0 : dev->ops->sync(dev, s->file);
     return rc ? sync_failed(s, rc, name, err) : 0;
 }
 

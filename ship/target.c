@@ -7,8 +7,10 @@
  * write has all that it needs, except for bytes that the store loses meanwhile. */
 #include "ship/image_private.h"
 
+#include <lladd/dst.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -270,6 +272,8 @@ static int set_limits(struct ll_ship_image *im, struct lladd_error *err)
         struct ll_ship_image_segment *at = ll_ship_image_at(im, i);
         uint64_t have = ll_ship_image_have(im, i);
         at->limit = i + 1 < n ? ll_ship_image_at(im, i + 1)->cut : have;
+        if (at->limit > have && LLADD_PLANTED(LLADD_BUG_GAP_PASSED))
+            at->limit = have;
         if (at->limit >= at->first && at->limit <= have)
             continue;
         ll_ship_image_name(im, i, at->first, name);
@@ -407,6 +411,30 @@ static int find_time(struct search *s, const struct ll_ship_manifest *m, struct 
     return 0;
 }
 
+struct stored {
+    struct search *s;
+    struct ll_ship_laid *laid;
+};
+
+static int see_spool(void *ctx, const char *name, uint64_t size)
+{
+    const struct stored *f = ctx;
+    const char *spool = strstr(name, "/bulk/");
+    (void)size;
+    return spool && strstr(spool, ".0000.blk")
+               ? ll_ship_lay(f->laid, &f->s->steps, strtoull(spool + strlen("/bulk/"), NULL, 16),
+                             f->s->err)
+               : 0;
+}
+
+/* For a planted bug: lays each spool in the store, whether its transaction has committed or not. */
+static int lay_stored(struct search *s, struct ll_ship_laid *laid)
+{
+    struct stored f = {s, laid};
+    struct lladd_store *store = s->archive.store;
+    return store->ops->list(store, "t", see_spool, &f, s->err);
+}
+
 /* Lays the pages that transactions have written in bulk over the pages of the backup (laid.c). Only
  * transactions that have committed or prepared between the backup's end and the target count. */
 static int lay(struct search *s, const struct ll_ship_manifest *m, struct ll_ship_goal *g)
@@ -425,6 +453,8 @@ static int lay(struct search *s, const struct ll_ship_manifest *m, struct ll_shi
                           "prepare at LSN %llu)",
                           (unsigned long long)bulk[i].txn, (unsigned long long)bulk[i].lsn);
     }
+    if (!rc && LLADD_PLANTED(LLADD_BUG_SPOOL_OPEN))
+        rc = lay_stored(s, &g->laid);
     ll_ship_laid_sort(&g->laid, &g->facts.barriers);
     return rc;
 }
