@@ -278,10 +278,9 @@ int ll_buffer_flush_below(struct ll_buffer *, lladd_lsn horizon, struct ll_flush
  * has a baseLSN below the horizon gets an image, or is written through the double-write area. Redo
  * will start at `below`, so redo alone could not rebuild the page after a torn write (BUF-5). */
 void ll_buffer_protect(struct ll_buffer *, lladd_lsn below);
-/* Syncs the page file; removes the in-flight entries of earlier writes. */
+/* Syncs the page file, unless every write is durable already; removes the in-flight entries of
+ * earlier writes. */
 int ll_buffer_sync(struct ll_buffer *, struct lladd_error *);
-/* Syncs the page file if a write of ll_buffer_bulk_write is not durable yet. */
-int ll_buffer_sync_bulk(struct ll_buffer *, struct lladd_error *);
 /* Does one step of background writing. *more: another step may have work to do. */
 int ll_buffer_step(struct ll_buffer *, bool *more, struct lladd_error *);
 /* Called before redo: restores from the double-write area the pages that are torn in the page

@@ -167,7 +167,7 @@ struct ll_buffer {
     struct ll_vec in_flight;
     struct ll_buffer__sum sums[2]; /* written entries of in_flight, summed up (sum_up) */
     size_t in_flight_reserved;     /* elements reserved for pushes that cannot fail */
-    uint64_t in_flight_id, sync_number, synced, written, bulk_written;
+    uint64_t in_flight_id, sync_number, synced, written;
     uint64_t horizon; /* see ll_buffer_protect */
 
     /* The file. */
@@ -416,8 +416,8 @@ bool ll_buffer__in_flight_pending(struct ll_buffer *, uint64_t *upto);
  * so the caller should sync. */
 bool ll_buffer__in_flight_full(struct ll_buffer *);
 uint64_t ll_buffer__in_flight_count(const struct ll_buffer *);
-/* Notes a write of the file, so that the next sync is not omitted. `bulk`: a bulk write. */
-void ll_buffer__note_write(struct ll_buffer *, bool bulk);
+/* Notes a write of the file, so that the next sync is not omitted. */
+void ll_buffer__note_write(struct ll_buffer *);
 bool ll_buffer__sync_begin(struct ll_buffer *, uint64_t *number);
 void ll_buffer__sync_end(struct ll_buffer *, uint64_t number);
 

@@ -253,7 +253,7 @@ void ll_buffer__dirty_init(struct ll_buffer *b)
     ll_vec_init(&b->in_flight, b->env, sizeof(struct ll_buffer__in_flight));
     /* With these numbers the first sync is not skipped: this sync must make durable what an earlier
      * process wrote and did not sync. */
-    b->sync_number = b->synced = b->written = b->bulk_written = 1;
+    b->sync_number = b->synced = b->written = 1;
 }
 
 void ll_buffer__in_flight_unreserve(struct ll_buffer *b, unsigned n)
@@ -459,20 +459,11 @@ int ll_buffer__in_flight_reserve(struct ll_buffer *b, unsigned n, struct lladd_e
 
 /* ---- syncs ---- */
 
-void ll_buffer__note_write(struct ll_buffer *b, bool bulk)
+void ll_buffer__note_write(struct ll_buffer *b)
 {
     lladd_mutex_lock(&b->dirty_latch);
     b->written = b->sync_number;
-    b->bulk_written = bulk ? b->sync_number : b->bulk_written;
     lladd_mutex_unlock(&b->dirty_latch);
-}
-
-int ll_buffer_sync_bulk(struct ll_buffer *b, struct lladd_error *err)
-{
-    lladd_mutex_lock(&b->dirty_latch);
-    bool pending = b->bulk_written >= b->synced;
-    lladd_mutex_unlock(&b->dirty_latch);
-    return pending ? ll_buffer_sync(b, err) : 0;
 }
 
 bool ll_buffer__sync_begin(struct ll_buffer *b, uint64_t *number)

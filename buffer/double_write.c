@@ -175,7 +175,7 @@ static int put_page(struct ll_buffer *b, lladd_pageno n, unsigned char *bytes,
     struct lladd_iovec piece = {bytes, b->page_size};
     int rc = ll_buffer__write_run(b, &piece, 1, n.v, 1, err);
     if (rc == 0)
-        ll_buffer__note_write(b, false);
+        ll_buffer__note_write(b);
     return rc;
 }
 

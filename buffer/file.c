@@ -250,7 +250,7 @@ int ll_buffer_bulk_write(struct ll_buffer *b, const struct ll_bulk_range *range,
     if (rc == 0) {
         remember_bulk(b, first, n, bytes, paged);
         lladd_atomic_max64(&b->page_count, first + n);
-        ll_buffer__note_write(b, true);
+        ll_buffer__note_write(b);
         return 0;
     }
     if (ll_io_code(rc, true) == LLADD_NO_SPACE)
@@ -368,7 +368,7 @@ static int grow_file(struct ll_buffer *b, uint64_t pages)
     if (pages > had) {
         rc = ll_buffer__grow(b, b->file, had * b->page_size, pages * b->page_size);
         if (rc == 0) {
-            ll_buffer__note_write(b, false);
+            ll_buffer__note_write(b);
             lladd_atomic_store64(&b->file_pages, pages);
         }
     }
@@ -414,7 +414,7 @@ static int cut_incomplete(struct ll_buffer *b, struct lladd_error *err)
     if (io != 0)
         return ll_buffer__poison(b, io, "cut", b->cfg.name, err);
     if (whole < had) {
-        ll_buffer__note_write(b, false);
+        ll_buffer__note_write(b);
         lladd_atomic_store64(&b->file_pages, whole);
         if (lladd_atomic_load64(&b->page_count) == had)
             lladd_atomic_store64(&b->page_count, whole);
@@ -441,7 +441,7 @@ static int rewrite_last(struct ll_buffer *b, struct lladd_error *err)
         rc = 0;
     }
     if (rc == 0)
-        ll_buffer__note_write(b, false);
+        ll_buffer__note_write(b);
     if (io != 0)
         rc = ll_buffer__poison(b, io, "write to", b->cfg.name, err);
     ll_free(b->env, bytes);

@@ -241,7 +241,7 @@ int ll_buffer__write_at(struct ll_buffer *b, const struct lladd_iovec *pieces, i
         rc = ll_point(b->env, "buffer.write.after");
     if (grows) {
         if (rc == 0) {
-            ll_buffer__note_write(b, false); /* as in grow_file (file.c) */
+            ll_buffer__note_write(b); /* as in grow_file (file.c) */
             lladd_atomic_max64(&b->file_pages, first + n);
         }
         lladd_mutex_unlock(&b->grow_latch);

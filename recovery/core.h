@@ -553,8 +553,8 @@ size_t ll_op_record_max(const struct lladd_op *, uint32_t page_size);
 /* The maximum log bytes of one record of the operation. */
 size_t ll_op_credit(const struct lladd_op *, uint32_t page_size);
 void ll_core_needs(const struct ll_core *, struct ll_name *);
-/* If a page was written in bulk, an image must precede its next change (BUF-5). True for such a
- * page if the credit is not enough for the image and a record of the operation. `promised`: credit
+/* If a page has no base, an image must precede its next change (BUF-5). True for such a page if
+ * the credit is not enough for the image and a record of the operation. `promised`: credit
  * beyond that record is for other records, unless it was taken for images. A rollback never has
  * credit for images. */
 bool ll_core_lacks_image(const struct lladd_txn *, const struct ll_name *, const struct ll_frame *,

@@ -91,13 +91,25 @@ static int fix_for_undo(struct lladd_txn *txn, uint64_t page, struct ll_frame **
     return rc;
 }
 
+/* If the page has no base, its newest write must be durable before the page changes, as in
+ * ll_core_update (BUF-5). */
+static int fix_durable(struct lladd_txn *txn, uint64_t page, struct ll_frame **f)
+{
+    int rc = fix_for_undo(txn, page, f);
+    if (LL_LIKELY(rc || ll_page_base((*f)->page.bytes).v != 0))
+        return rc;
+    ll_buffer_unfix(txn->core->buffer, *f, LL_FIX_EXCLUSIVE);
+    rc = ll_buffer_sync(txn->core->buffer, &txn->err);
+    return rc ? rc : fix_for_undo(txn, page, f);
+}
+
 static int undo_page(struct lladd_txn *txn, struct ll_name *name, const struct ll_record *rec)
 {
     const struct lladd_op *op = name->desc;
     struct ll_frame *f;
     int rc = step_credit(txn, ll_record_bound(0, rec->undo.len));
     if (!rc)
-        rc = fix_for_undo(txn, rec->page, &f);
+        rc = fix_durable(txn, rec->page, &f);
     if (rc)
         return rc;
     LLADD_HELD(1);

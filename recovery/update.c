@@ -506,8 +506,9 @@ bool ll_core_lacks_image(const struct lladd_txn *txn, const struct ll_name *name
            txn->credit.bytes < name->need_credit + ll_image_bound(txn->core->page_size);
 }
 
-/* The page was written in bulk and may not be durable, so an image precedes its first logged
- * change. A rollback has no log space for an image: it has synced the page file instead. */
+/* The page has no base, because it was written in bulk or has a redo barrier above its base. Its
+ * newest write may not be durable, or may be torn, so an image precedes its next logged change. A
+ * rollback has no log space for an image: it has synced the page file instead. */
 static void image_of_bulk(struct lladd_txn *txn, struct ll_frame *f)
 {
     size_t room = LL_IMAGE_ROOM(txn->core->page_size);
@@ -699,7 +700,7 @@ static int want_image(struct lladd_txn *txn, const struct ll_name *name)
     ll_log_credit_trim(txn->core->log, &txn->credit);
     if (!txn->rolling_back)
         return want_credit(txn, name->need_credit + ll_image_bound(txn->core->page_size));
-    int rc = ll_buffer_sync_bulk(txn->core->buffer, &txn->err);
+    int rc = ll_buffer_sync(txn->core->buffer, &txn->err);
     return rc ? rc
               : ll_log_credit_reserved(txn->core->log, &txn->credit, name->need_credit, &txn->err);
 }
@@ -745,7 +746,7 @@ int ll_core_update_held(struct lladd_txn *txn, struct ll_name *name, struct ll_f
     bool formats = ((const struct lladd_op *)name->desc)->formats;
     int rc = formats ? prepare(txn, name, nothing, args, &d) : check(txn, name, f, args, &d);
     if (!rc && ll_core_lacks_image(txn, name, f, true)) /* true only in a rollback */
-        rc = ll_buffer_sync_bulk(txn->core->buffer, &txn->err);
+        rc = ll_buffer_sync(txn->core->buffer, &txn->err);
     if (rc)
         return rc;
     if (formats) { /* ll_core_update need not do this, because LL_FIX_FRESH clears the page */

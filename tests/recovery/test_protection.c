@@ -237,6 +237,93 @@ START_TEST(a_bulk_page_that_changes_before_its_sync)
 }
 END_TEST
 
+static struct cell barred; /* its page gets a redo barrier */
+
+static bool any_undo(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    (void)v, (void)s;
+    return kind == LLADD_SPAN_UNDO;
+}
+
+/* A compensation that holds the page. */
+static int put_held(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
+{
+    struct {
+        unsigned index;
+        uint64_t value;
+        size_t filling;
+    } args = {barred.index, 5, 0};
+    struct lladd_page *held;
+    (void)ctx, (void)undo;
+    int rc = lladd_log_credit(txn, r.ids.put, 1);
+    if (!rc)
+        rc = lladd_page_fix(r.db, barred.page, LLADD_LATCH_EXCLUSIVE, &held, &r.err);
+    if (rc)
+        return rc;
+    rc = lladd_update_page(txn, r.ids.put, held, &args, sizeof args);
+    lladd_page_unfix(r.db, held, LLADD_LATCH_EXCLUSIVE);
+    return rc;
+}
+
+static const struct lladd_op put_held_op = {.struct_size = sizeof put_held_op,
+                                            .name = "test.put_held",
+                                            .version = 1,
+                                            .record_max = 8,
+                                            .undo_kind = LLADD_UNDO_LOGICAL,
+                                            .validate = any_undo,
+                                            .compensate = put_held,
+                                            .undo_log_max = 1024,
+                                            .undo_pages_max = 1};
+
+/* Changes so many pages that the cache has to write the page, without a sync. */
+static void evict_barred(void)
+{
+    enum { N = 512 };
+    size_t len;
+    struct lladd_txn *txn = fixture_begin(&r);
+    for (uint64_t n = barred.page.v + 1; n <= barred.page.v + N; n++)
+        ok(txn, cells_format(txn, lladd_page_of(n)));
+    done(lladd_commit(txn));
+    unsigned char *pages = fixture_file(&r, "pages", &len);
+    ck_assert_uint_ne(lladd_get64(pages + barred.page.v * 4096 + 8), 0); /* page LSN */
+    free(pages);
+}
+
+/* A page gets a redo barrier above its base, and is not written in bulk. Then a rollback changes
+ * the page, without an image. The page's last write is not durable yet, so the rollback syncs it.
+ * Otherwise a power failure could lose or tear that write, and the page would have no base. */
+START_TEST(a_rollback_after_a_barrier_without_a_bulk_write)
+{
+    enum { UNDO, UPDATES, HELD, WAYS };
+    for (unsigned way = UNDO; way < WAYS; way++) {
+        lladd_op_id id;
+        begin_case(_i);
+        ok_db(&r, lladd_register_op(&r.options, &put_held_op, &r.err));
+        fixture_open(&r);
+        ck_assert_int_eq(lladd_op_lookup(r.db, put_held_op.name, 1, &id), 0);
+        struct cell other = cell_of(fixture_page(&r), 0);
+        barred = cell_of(fixture_page(&r), 2);
+        ok_db(&r, lladd_pages_extend(r.db, 1024, &r.err));
+        fixture_set(&r, barred, 4);
+        struct lladd_txn *loser = fixture_begin(&r), *txn = fixture_begin(&r);
+        ok(loser, way == UNDO      ? cell_put(loser, barred, 7)
+                  : way == UPDATES ? cell_bump(loser, barred, 10)
+                                   : lladd_log_undo_only(loser, id, "", 0));
+        evict_barred();
+        ok(txn, lladd_redo_barrier(txn, barred.page, 1));
+        done(lladd_abort(txn));
+        uint64_t images = fixture_stats(&r).page_images;
+        done(lladd_abort(loser));
+        ck_assert_uint_eq(fixture_stats(&r).page_images, images);
+        fixture_set(&r, other, 1); /* makes all earlier log durable */
+        fixture_crash(&r, &fault_power);
+        fixture_open(&r);
+        fixture_expect(&r, barred, way == HELD ? 5 : 4);
+        fixture_free(&r);
+    }
+}
+END_TEST
+
 /* ---- older log ----------------------------------------------------------------------------- */
 
 static void damage(lladd_pageno page)
@@ -777,6 +864,7 @@ int main(void)
     tcase_add_loop_test(t, a_rollback_without_images_is_protected_after_the_next_crash, 0, 4);
     tcase_add_loop_test(t, images_and_no_images_take_turns, 0, 4);
     tcase_add_loop_test(t, a_bulk_page_that_changes_before_its_sync, 0, 4);
+    tcase_add_loop_test(t, a_rollback_after_a_barrier_without_a_bulk_write, 0, 4);
     suite_add_tcase(s, t);
     t = tcase_create("older log");
     tcase_add_loop_test(t, a_damaged_page_is_rebuilt_from_older_log, 0, 6);
