@@ -243,6 +243,8 @@ int ll_buffer_bulk_write(struct ll_buffer *b, const struct ll_bulk_range *range,
     int rc = ll_buffer__double_write_ready(b, err);
     if (rc == 0 && paged)
         rc = seal_all(b, first, n, bytes, err);
+    if (rc == 0)
+        rc = ll_buffer__check(b, err); /* the caller and seal_all may have waited for the log */
     if (rc != 0 || n == 0)
         return rc;
     struct lladd_iovec piece = {bytes, (size_t)n * b->page_size};

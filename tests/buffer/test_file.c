@@ -536,6 +536,28 @@ START_TEST(bulk_access_refuses)
 }
 END_TEST
 
+/* Another thread poisons the database after a bulk write has begun. Then nothing is written. */
+START_TEST(no_bulk_write_after_a_poison)
+{
+    for (int paged = 0; paged < 2; paged++) {
+        struct fixture r;
+        struct lladd_error why = LLADD_ERROR_INIT;
+        unsigned char bytes[FIXTURE_PAGE];
+        struct ll_bulk_range range = {.first = 3, .n = 1};
+        fixture_open(&r, _i, PAGES);
+        make_extent(bytes, 3, 1, 1);
+        ck_assert_int_eq(ll_buffer_bulk_begin(r.b, &range, &r.err), 0);
+        (void)ll_poison_set(&r.poison, LLADD_WRITE_FAILED, &why, NULL);
+        fault_device_reset_calls(r.fault);
+        ck_assert_int_eq(ll_buffer_bulk_write(r.b, &range, bytes, paged, &r.err),
+                         LLADD_WRITE_FAILED);
+        ck_assert_uint_eq(fault_device_calls(r.fault, FAULT_WRITES), 0);
+        ll_buffer_bulk_end(r.b, &range);
+        fixture_close(&r);
+    }
+}
+END_TEST
+
 /* ---- prefetching ---- */
 
 START_TEST(cached_pages_are_not_prefetched)
@@ -589,6 +611,7 @@ int main(void)
     tcase_add_loop_test(t, bulk_writes_and_reads, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, raw_bytes_stay_as_they_are, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, bulk_access_refuses, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, no_bulk_write_after_a_poison, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, bulk_access_and_dirty_pages, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, a_page_is_not_loaded_while_it_is_written_in_bulk, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, a_flush_waits_for_the_redo_barrier_of_a_dirty_page, 0, FIXTURE_KINDS);
