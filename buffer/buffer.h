@@ -287,13 +287,25 @@ int ll_buffer_step(struct ll_buffer *, bool *more, struct lladd_error *);
  * file. */
 int ll_buffer_double_write_restore(struct ll_buffer *, uint64_t *restored, struct lladd_error *);
 
-/* For restoring and for inspection: decodes the first page of a double-write area. 0: copies of
- * *count pages follow. LLADD_END: the area is empty. LLADD_CORRUPT_PAGE, LLADD_FOREIGN_FILE,
- * LLADD_NEWER_FORMAT: the header cannot be used. */
-int ll_double_write_look(const void *first_page, uint32_t page_size, uint32_t salt, uint32_t *count,
-                         struct lladd_error *);
-/* The page number of copy i < count. */
-lladd_pageno ll_double_write_page(const void *first_page, uint32_t i);
+/* A double-write area that is looked at, for restoring and for inspection. */
+struct ll_double_write {
+    struct lladd_device *dev;
+    struct lladd_file *file;
+    const char *name;
+    uint32_t page_size, salt;
+    unsigned char *header; /* room for two pages; the first gets the header that counts */
+    uint32_t count;        /* number of copies that may be needed */
+    uint32_t first;        /* the page of the area that has the first copy */
+    int flaw;              /* LLADD_READ_FAILED: one of the two headers cannot be read;
+                            * LLADD_CORRUPT_PAGE: they differ, or are damaged; else 0 */
+};
+/* Reads the two headers. 0: there are `count` copies, or none. LLADD_END: the area is empty. *err
+ * also tells of a header that cannot be read if the result is 0 or LLADD_END.
+ * LLADD_READ_FAILED: no header can be read. LLADD_MISSING_FILE, LLADD_CORRUPT_PAGE,
+ * LLADD_FOREIGN_FILE, LLADD_NEWER_FORMAT: the area cannot be used. */
+int ll_double_write_look(struct ll_double_write *, struct lladd_error *);
+/* The number of the page of copy i < count. */
+lladd_pageno ll_double_write_page(const void *header, uint32_t i);
 
 /* The smallest recLSN of the dirty and in-flight pages; UINT64_MAX without such pages. */
 lladd_lsn ll_buffer_dirty_min(struct ll_buffer *);

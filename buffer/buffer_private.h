@@ -34,7 +34,7 @@ enum {
     RUN_MAX = 32,       /* maximum pages in one call of the device, and in one eviction's write */
     IN_FLIGHT_MIN = 32, /* bounds of the limit at which written entries are summed up (dirty.c) */
     IN_FLIGHT_MAX = 32768,
-    DWB_LEAST = 16, /* page copies in a new double-write area */
+    DWB_LEAST = 17, /* pages of a new double-write area */
     SPACE_LATCHES = 16,
     HASH_INLINE = 16,         /* entries of a new buffer's hash table */
     CHUNK_BYTES = 1 << 30,    /* bytes of the file for which one step reserves address space */
@@ -181,7 +181,7 @@ struct ll_buffer {
     /* The double-write area. */
     struct lladd_mutex dwb_latch;
     struct lladd_file *dwb;
-    unsigned char *dwb_scratch; /* two pages */
+    unsigned char *dwb_scratch; /* three pages: the two headers, a copy */
     uint32_t dwb_checked;       /* 1: the file is open, and no copy in it has to be restored */
     uint32_t dwb_pages;         /* number of copies for which the area has room */
     bool dwb_grown;             /* this handle has tried to grow the area */

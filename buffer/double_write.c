@@ -9,12 +9,14 @@
  * when the file is made or extended, so writing to it needs no disk space (REC-3).
  *
  * Protocol, one batch at a time; a batch that is larger than the area is divided:
- *   1. write header and copies to the area; sync the area.
+ *   1. write two equal headers and the copies to the area; sync the area.
  *   2. write the pages to their places; sync the page file.
- *   3. write an empty header to the area; sync the area.
+ *   3. write zeros over both headers; sync the area.
  *
- * A crash in step 1 may leave an inconsistent header or copies, but no torn page in the page file.
- * A crash in step 2 leaves copies of all pages that may be torn. Step 3 is needed because the same
+ * A crash in step 1 may leave inconsistent headers or copies, but no torn page in the page file.
+ * A crash in step 2 leaves copies of all pages that may be torn, and two equal headers. So if a
+ * header is empty, or the headers are whole and differ, no page is torn. If one header cannot be
+ * read or is damaged, the other one decides. Step 3 is needed because the same
  * pages may later be written without the area, after an image of them was logged. Without step 3,
  * after a crash that tore such a write, restoring would put the old copy in place of the torn page.
  * Redo of a torn page begins at its base. The old copy is intact but older than the base, so redo
@@ -26,6 +28,9 @@
  * crash during the rewriting leaves the area as it was, because the bytes are the same. An area
  * that is read as empty is emptied once more.
  *
+ * Earlier versions wrote one header. Where their header can be read, it decides alone; otherwise
+ * their area counts as empty, and a page that is torn is found by its checksum.
+ *
  * The bytes of the area: docs/disk-format.md, "dwb". dwb_latch is held for a whole batch.
  */
 #include "buffer/buffer_private.h"
@@ -36,8 +41,9 @@
 static const unsigned char MAGIC[8] = {'L', 'L', 'A', 'D', 'D', 'd', 'w', 'b'};
 
 enum {
-    VERSION = 2,
-    COPIES_MOST = 256,
+    VERSION = 3,
+    HEADERS = 2,
+    PAGES_MOST = 257,
     AT_VERSION = 8,
     AT_SALT = 12,
     AT_PAGE_SIZE = 16,
@@ -51,16 +57,22 @@ static unsigned char *header(const struct ll_buffer *b)
     return b->dwb_scratch;
 }
 
-static uint32_t most_copies(uint32_t page_size)
+static unsigned char *room_for_copy(const struct ll_buffer *b)
 {
-    uint32_t n = (1u << 20) / page_size;
-    return n < COPIES_MOST ? n : COPIES_MOST;
+    return b->dwb_scratch + HEADERS * (size_t)b->page_size;
+}
+
+/* The most pages of an area, with its headers. */
+static uint32_t most_pages(uint32_t page_size)
+{
+    uint32_t n = (1u << 20) / page_size + 1;
+    return n < PAGES_MOST ? n : PAGES_MOST;
 }
 
 static int get_scratch(struct ll_buffer *b, struct lladd_error *err)
 {
     if (!b->dwb_scratch)
-        b->dwb_scratch = ll_alloc(b->env, 2 * (size_t)b->page_size);
+        b->dwb_scratch = ll_alloc(b->env, (HEADERS + 1) * (size_t)b->page_size);
     if (b->dwb_scratch)
         return 0;
     return ll_fail(err, LLADD_NO_MEMORY, "no memory for the double-write area");
@@ -83,7 +95,7 @@ int ll_buffer__double_write_create(struct ll_buffer *b, struct lladd_error *err)
         return ll_fail_io(err, rc, true, "create", name);
     }
     memset(header(b), 0, b->page_size);
-    for (uint64_t i = 0; i < DWB_LEAST + 1; i++) {
+    for (uint64_t i = 0; i < DWB_LEAST; i++) {
         rc = ll_io_pwrite(dev, b->dwb, header(b), b->page_size, i * b->page_size);
         if (rc != 0)
             return ll_fail_io(err, rc, true, "write to", name);
@@ -91,7 +103,7 @@ int ll_buffer__double_write_create(struct ll_buffer *b, struct lladd_error *err)
     rc = ll_io_sync(dev, b->dwb);
     if (rc != 0)
         return ll_fail_io(err, rc, true, "sync", name);
-    b->dwb_pages = DWB_LEAST;
+    b->dwb_pages = DWB_LEAST - HEADERS;
     lladd_atomic_store32(&b->dwb_checked, 1);
     return 0;
 }
@@ -117,13 +129,13 @@ static int open_area(struct ll_buffer *b, struct lladd_error *err)
                            b->cfg.dwb_name);
         return ll_fail_io(err, rc, false, "open", b->cfg.dwb_name);
     }
-    uint64_t size = 0, most = most_copies(b->page_size);
+    uint64_t size = 0, pages = most_pages(b->page_size);
     rc = ll_io_size(dev, b->dwb, &size);
     if (rc != 0)
         return ll_fail_io(err, rc, false, "get the size of", b->cfg.dwb_name);
     size /= b->page_size;
-    most = size < most + 1 ? size - (size > 0) : most;
-    b->dwb_pages = most < DWB_LEAST ? DWB_LEAST : (uint32_t)most;
+    pages = size < pages ? size : pages;
+    b->dwb_pages = (uint32_t)(pages < DWB_LEAST ? DWB_LEAST : pages) - HEADERS;
     return 0;
 }
 
@@ -135,33 +147,79 @@ static bool is_intact(const unsigned char *h, uint32_t page_size)
            lladd_get32(h + page_size - 4) == ll_crc32c(0, h, page_size - 4);
 }
 
-lladd_pageno ll_double_write_page(const void *first_page, uint32_t i)
+lladd_pageno ll_double_write_page(const void *header, uint32_t i)
 {
-    return lladd_page_of(lladd_get64((const unsigned char *)first_page + AT_ENTRIES + i * ENTRY));
+    return lladd_page_of(lladd_get64((const unsigned char *)header + AT_ENTRIES + i * ENTRY));
 }
 
-int ll_double_write_look(const void *first_page, uint32_t page_size, uint32_t salt, uint32_t *count,
-                         struct lladd_error *err)
+static int decode(struct ll_double_write *a, struct lladd_error *err)
 {
-    const unsigned char *h = first_page;
-    *count = 0;
-    if (ll_page_is_zero(h, page_size))
-        return ll_fail(err, LLADD_END, "it is empty");
-    if (!is_intact(h, page_size))
-        return ll_fail(err, LLADD_CORRUPT_PAGE, "its header is neither empty nor valid");
-    uint32_t version = lladd_get32(h + AT_VERSION);
-    if (version != VERSION && version != 1)
-        return ll_fail(err, LLADD_NEWER_FORMAT, "its header has version %u", version);
-    if (lladd_get32(h + AT_SALT) != salt || lladd_get32(h + AT_PAGE_SIZE) != page_size)
-        return ll_fail(err, LLADD_FOREIGN_FILE, "it belongs to another database");
-    uint32_t n = lladd_get32(h + AT_COUNT);
-    bool fits = n <= (version == 1 ? DWB_LEAST : most_copies(page_size));
+    const unsigned char *h = a->header;
+    uint32_t version = lladd_get32(h + AT_VERSION), n = lladd_get32(h + AT_COUNT);
+    if (version == 0 || version > VERSION)
+        return ll_fail(err, LLADD_NEWER_FORMAT,
+                       "the double-write area \"%s\": its header has version %u", a->name, version);
+    if (lladd_get32(h + AT_SALT) != a->salt || lladd_get32(h + AT_PAGE_SIZE) != a->page_size)
+        return ll_fail(err, LLADD_FOREIGN_FILE,
+                       "the double-write area \"%s\": it belongs to another database", a->name);
+    a->first = version == VERSION ? HEADERS : 1;
+    bool fits = n <= (version == 1 ? DWB_LEAST : most_pages(a->page_size)) - a->first;
     for (uint32_t i = 0; fits && i < n; i++)
-        fits = ll_double_write_page(h, i).v < (uint64_t)INT64_MAX / page_size;
+        fits = ll_double_write_page(h, i).v < (uint64_t)INT64_MAX / a->page_size;
     if (!fits)
-        return ll_fail(err, LLADD_CORRUPT_PAGE, "its header is inconsistent");
-    *count = n;
+        return ll_fail(err, LLADD_CORRUPT_PAGE,
+                       "the double-write area \"%s\": its header is inconsistent", a->name);
+    a->count = n;
     return 0;
+}
+
+enum found { ZEROS, WHOLE, TORN, UNREAD };
+
+/* Returns an error if the area cannot be used at all. */
+static int read_header(const struct ll_double_write *a, unsigned which, enum found *is,
+                       struct lladd_error *err)
+{
+    unsigned char *h = a->header + which * (size_t)a->page_size;
+    int io = ll_io_read_full(a->dev, a->file, h, a->page_size, which * (uint64_t)a->page_size);
+    if (io == -ENODATA && which == 0)
+        return ll_fail(err, LLADD_MISSING_FILE, "the double-write area \"%s\" is too short",
+                       a->name);
+    if (io == 0)
+        *is = ll_page_is_zero(h, a->page_size) ? ZEROS : is_intact(h, a->page_size) ? WHOLE : TORN;
+    else
+        *is = io == -ENODATA ? TORN : UNREAD;
+    int rc = *is == UNREAD ? ll_fail_io(err, io, false, "read", a->name) : 0;
+    return rc == LLADD_READ_FAILED ? 0 : rc;
+}
+
+int ll_double_write_look(struct ll_double_write *a, struct lladd_error *err)
+{
+    unsigned char *second = a->header + a->page_size;
+    enum found one, two;
+    a->count = 0;
+    a->flaw = 0;
+    int rc = read_header(a, 0, &one, err);
+    if (rc == 0)
+        rc = read_header(a, 1, &two, err);
+    if (rc != 0)
+        return rc;
+    if (one == UNREAD && two == UNREAD)
+        return LLADD_READ_FAILED; /* *err is set */
+    if (one == WHOLE && lladd_get32(a->header + AT_VERSION) < VERSION)
+        return decode(a, err);
+    bool same = one == WHOLE && two == WHOLE && memcmp(a->header, second, a->page_size) == 0;
+    if (one == UNREAD || two == UNREAD)
+        a->flaw = LLADD_READ_FAILED;
+    else if (!same && (one != ZEROS || two == WHOLE))
+        a->flaw = LLADD_CORRUPT_PAGE;
+    if (one == ZEROS && two != WHOLE) /* in place of the second, earlier versions had a copy */
+        return LLADD_END;
+    if (one == ZEROS || two == ZEROS || (one != WHOLE && two != WHOLE) ||
+        (one == two && one == WHOLE && !same))
+        return 0;
+    if (one != WHOLE)
+        memcpy(a->header, second, a->page_size);
+    return decode(a, err);
 }
 
 static bool is_whole(const struct ll_buffer *b, lladd_pageno n, const unsigned char *bytes)
@@ -180,12 +238,12 @@ static int put_page(struct ll_buffer *b, lladd_pageno n, unsigned char *bytes,
 }
 
 /* Reads copy i (page n). LLADD_END: the copy is not complete, so step 2 did not begin. */
-static int read_copy(struct ll_buffer *b, uint32_t i, lladd_pageno n, unsigned char *bytes,
-                     struct lladd_error *err)
+static int read_copy(struct ll_buffer *b, const struct ll_double_write *a, uint32_t i,
+                     lladd_pageno n, unsigned char *bytes, struct lladd_error *err)
 {
     const unsigned char *entry = header(b) + AT_ENTRIES + i * ENTRY;
-    int rc =
-        ll_io_read_full(b->cfg.dev, b->dwb, bytes, b->page_size, (i + 1) * (uint64_t)b->page_size);
+    int rc = ll_io_read_full(b->cfg.dev, b->dwb, bytes, b->page_size,
+                             (a->first + i) * (uint64_t)b->page_size);
     if (rc == -ENODATA)
         return LLADD_END;
     if (rc != 0)
@@ -197,10 +255,11 @@ static int read_copy(struct ll_buffer *b, uint32_t i, lladd_pageno n, unsigned c
 /* Rewrites the page of copy i, even if the page in the file is intact. After a failed sync the page
  * may exist only in the operating system's cache (REC-4). A page that cannot be read counts as
  * torn. */
-static int restore_one(struct ll_buffer *b, uint32_t i, uint64_t *restored, struct lladd_error *err)
+static int restore_one(struct ll_buffer *b, const struct ll_double_write *a, uint32_t i,
+                       uint64_t *restored, struct lladd_error *err)
 {
     lladd_pageno n = ll_double_write_page(header(b), i);
-    unsigned char *bytes = b->dwb_scratch + b->page_size;
+    unsigned char *bytes = room_for_copy(b);
     if (n.v >= ll_buffer_file_pages(b))
         return 0; /* the file has no page n that could be torn */
     int rc = ll_buffer__read_pages(b, n.v, 1, bytes, err);
@@ -208,7 +267,7 @@ static int restore_one(struct ll_buffer *b, uint32_t i, uint64_t *restored, stru
         return rc;
     bool torn = rc || !is_whole(b, n, bytes);
     uint64_t lsn = ll_page_lsn(bytes).v;
-    rc = read_copy(b, i, n, bytes, err);
+    rc = read_copy(b, a, i, n, bytes, err);
     if (rc == LLADD_END)
         return 0;
     /* A whole page is rewritten as it is, if it is newer than the copy, or the copy is lost. */
@@ -229,13 +288,24 @@ static int sync_area(struct ll_buffer *b, int rc, struct lladd_error *err)
     return rc == 0 ? 0 : ll_buffer__poison(b, rc, "sync", b->cfg.dwb_name, err);
 }
 
-/* Makes the area durable before pages are restored from it (REC-4). */
-static int rewrite_area(struct ll_buffer *b, uint32_t count, struct lladd_error *err)
+/* Writes header(b) over the first n headers. One call for each header, so that a single lost write
+ * leaves the other header right. */
+static int write_headers(struct ll_buffer *b, uint32_t n)
 {
-    unsigned char *bytes = b->dwb_scratch + b->page_size;
     int rc = 0;
-    for (uint32_t i = 0; rc == 0 && i < count; i++) {
-        uint64_t at = (i + 1) * (uint64_t)b->page_size;
+    for (uint32_t i = 0; rc == 0 && i < n; i++)
+        rc = ll_io_pwrite(b->cfg.dev, b->dwb, header(b), b->page_size, i * (uint64_t)b->page_size);
+    return rc;
+}
+
+/* Makes the area durable before pages are restored from it (REC-4). */
+static int rewrite_area(struct ll_buffer *b, const struct ll_double_write *a,
+                        struct lladd_error *err)
+{
+    unsigned char *bytes = room_for_copy(b);
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < a->count; i++) {
+        uint64_t at = (a->first + i) * (uint64_t)b->page_size;
         rc = ll_io_read_full(b->cfg.dev, b->dwb, bytes, b->page_size, at);
         if (rc == -ENODATA) { /* the area ends here: no more copies */
             rc = 0;
@@ -246,47 +316,13 @@ static int rewrite_area(struct ll_buffer *b, uint32_t count, struct lladd_error 
         /* A copy that cannot be read is needed only if its page is torn (restore_one). */
         rc = rc == 0 ? ll_io_pwrite(b->cfg.dev, b->dwb, bytes, b->page_size, at) : 0;
     }
-    if (rc == 0)
-        rc = ll_io_pwrite(b->cfg.dev, b->dwb, header(b), b->page_size, 0);
-    return sync_area(b, rc, err);
+    return sync_area(b, rc == 0 ? write_headers(b, a->first) : rc, err);
 }
 
 static int clear(struct ll_buffer *b, struct lladd_error *err)
 {
     memset(header(b), 0, b->page_size);
-    int rc = ll_io_pwrite(b->cfg.dev, b->dwb, header(b), b->page_size, 0);
-    return sync_area(b, rc, err);
-}
-
-/* `io`: the error of reading the header. A copy says which page it is of, but not whether it is of
- * the last batch, so it may be too old to replace a torn page. If the pages of all copies are whole
- * in their places, no copy is needed. As in restore_one, these pages are rewritten. A copy of zeros
- * does not say which page it is of; if that page is torn, its checksum says so. */
-static int restore_none(struct ll_buffer *b, bool unclean, int io, struct lladd_error *err)
-{
-    unsigned char *bytes = b->dwb_scratch + b->page_size;
-    bool doubt = ll_io_code(io, false) != LLADD_READ_FAILED;
-    for (uint32_t i = 0; !doubt && unclean && i < b->dwb_pages; i++) {
-        uint64_t at = (i + 1) * (uint64_t)b->page_size;
-        int rc = ll_io_read_full(b->cfg.dev, b->dwb, bytes, b->page_size, at);
-        if (rc == -ENODATA) /* the area ends here: no more copies */
-            break;
-        lladd_pageno n = lladd_page_of(ll_page_number(bytes));
-        doubt = rc != 0;
-        if (doubt || ll_page_is_zero(bytes, b->page_size) || n.v >= ll_buffer_file_pages(b) ||
-            !is_whole(b, n, bytes))
-            continue;
-        rc = ll_buffer__read_pages(b, n.v, 1, bytes, err);
-        if (rc != 0 && rc != LLADD_READ_FAILED)
-            return rc;
-        doubt = rc != 0 || !is_whole(b, n, bytes);
-        if (!doubt && (rc = put_page(b, n, bytes, err)) != 0)
-            return rc;
-    }
-    if (doubt)
-        return ll_fail_io(err, io, false, "read", b->cfg.dwb_name);
-    int rc = unclean ? ll_buffer_sync(b, err) : 0;
-    return rc == 0 ? clear(b, err) : rc;
+    return sync_area(b, write_headers(b, HEADERS), err);
 }
 
 /* Under dwb_latch. */
@@ -295,30 +331,27 @@ static int restore(struct ll_buffer *b, bool unclean, uint64_t *restored, struct
     int rc = open_area(b, err);
     if (rc != 0)
         return rc;
-    rc = ll_io_read_full(b->cfg.dev, b->dwb, header(b), b->page_size, 0);
-    if (rc == -ENODATA)
-        return ll_fail(err, LLADD_MISSING_FILE, "the double-write area \"%s\" is too short",
-                       b->cfg.dwb_name);
-    if (rc != 0)
-        return restore_none(b, unclean, rc, err);
-    /* A torn header: the crash was in step 1 or 3, so no page is torn. The header is cleared,
-     * because `lladd verify` would report it after the next clean stop.
+    struct ll_double_write a = {.dev = b->cfg.dev,
+                                .file = b->dwb,
+                                .name = b->cfg.dwb_name,
+                                .page_size = b->page_size,
+                                .salt = b->cfg.salt,
+                                .header = header(b)};
+    rc = ll_double_write_look(&a, err);
+    if (rc == LLADD_END && !unclean && a.flaw == 0)
+        return 0;
+    /* After a clean stop no page is torn, so a header that cannot be read is not needed.
      *
      * An empty header may be only in the operating system's cache (REC-4). After another crash the
      * copies must not come back, because their pages may have newer contents then. So after an
-     * unclean stop step 3 is repeated. Before a clean stop the sync of step 3 has succeeded. */
-    bool empty = ll_page_is_zero(header(b), b->page_size);
-    if (empty || !is_intact(header(b), b->page_size))
-        return empty && !unclean ? 0 : clear(b, err);
-    struct lladd_error why;
-    uint32_t count;
-    rc = ll_double_write_look(header(b), b->page_size, b->cfg.salt, &count, &why);
-    if (rc != 0)
-        return ll_fail(err, rc, "the double-write area \"%s\": %s", b->cfg.dwb_name, why.message);
-    if (count > 0)
-        rc = rewrite_area(b, count, err);
-    for (uint32_t i = 0; rc == 0 && i < count; i++)
-        rc = restore_one(b, i, restored, err);
+     * unclean stop step 3 is repeated. Before a clean stop the sync of step 3 has succeeded. A torn
+     * header is cleared, because `lladd verify` would report it after the next clean stop. */
+    if (rc == LLADD_END || (rc == LLADD_READ_FAILED && !unclean) || (rc == 0 && a.count == 0))
+        return clear(b, err);
+    if (rc == 0)
+        rc = rewrite_area(b, &a, err);
+    for (uint32_t i = 0; rc == 0 && i < a.count; i++)
+        rc = restore_one(b, &a, i, restored, err);
     if (rc == 0)
         rc = ll_buffer_sync(b, err);
     return rc == 0 ? clear(b, err) : rc;
@@ -361,7 +394,7 @@ int ll_buffer_double_write_restore(struct ll_buffer *b, uint64_t *restored, stru
 /* Grows the area once, at the first need, if the disk has room. */
 static int grow(struct ll_buffer *b, struct lladd_error *err)
 {
-    uint64_t had = b->dwb_pages + 1, pages = most_copies(b->page_size) + 1;
+    uint64_t had = b->dwb_pages + HEADERS, pages = most_pages(b->page_size);
     if (b->dwb_grown || had >= pages)
         return 0;
     b->dwb_grown = true;
@@ -369,7 +402,7 @@ static int grow(struct ll_buffer *b, struct lladd_error *err)
     if (rc != 0 && lladd_code_root(ll_io_code(rc, true)) == LLADD_ROOT_RESOURCE)
         return 0;
     rc = sync_area(b, rc, err);
-    b->dwb_pages = rc == 0 ? (uint32_t)pages - 1 : b->dwb_pages;
+    b->dwb_pages = rc == 0 ? (uint32_t)pages - HEADERS : b->dwb_pages;
     return rc;
 }
 
@@ -405,7 +438,8 @@ static int write_area(struct ll_buffer *b, const struct ll_buffer__copy *copies,
     lladd_put32(h + b->page_size - 4, ll_crc32c(0, h, b->page_size - 4));
     int rc = ll_point(b->env, "buffer.dwb.before");
     unsigned some = 0;
-    pieces[some++] = (struct lladd_iovec){h, b->page_size};
+    while (some < HEADERS)
+        pieces[some++] = (struct lladd_iovec){h, b->page_size};
     for (c = copies; rc == 0 && n > 0; c++) {
         if (!c->dwb)
             continue;

@@ -76,8 +76,9 @@ static void make_area(struct lladd_device *dev, const uint8_t *data, size_t size
         area[21] = area[22] = area[23] = 0;
     }
     if (flags & FIX_AREA) { /* the header's checksum, and every second copy of a page */
-        for (uint64_t i = 0; i < DWB_PAGES; i++) {
-            unsigned char *copy = area + (i + 1) * PAGE;
+        unsigned two = lladd_get32(area + 8) == 3;
+        for (uint64_t i = 0; i < DWB_PAGES - two; i++) {
+            unsigned char *copy = area + (i + 1 + two) * PAGE;
             unsigned char *entry = area + 24 + i * 12;
             lladd_put64(copy + 8, 5);
             lladd_put64(copy + 24, lladd_get64(entry));
@@ -87,6 +88,8 @@ static void make_area(struct lladd_device *dev, const uint8_t *data, size_t size
                 lladd_put32(entry + 8, lladd_get32(copy));
         }
         lladd_put32(area + PAGE - 4, ll_crc32c(0, area, PAGE - 4));
+        if (two)
+            memcpy(area + PAGE, area, PAGE);
     }
     store(dev, "dwb", area, sizeof area);
 }

@@ -92,10 +92,12 @@ def page_seeds(bases):
     for count in (0, 1, 2, 14, 16, 17, 255):
         name = f"area-count-{count}" if count <= 16 else f"refused-area-count-{count}"
         yield name, bytes([area | pages, 9, 192, 0]) + bytes(20) + bytes([count, 0, 0, 0]) + entries
-    for name, fields in (("area-old", (1, 7, PAGE, 16)), ("area-new", (2, 7, PAGE, 256)),
+    for name, fields in (("area-old", (1, 7, PAGE, 16)), ("area-256", (2, 7, PAGE, 256)),
+                         ("area-new", (3, 7, PAGE, 255)), ("area-new-one", (3, 7, PAGE, 1)),
                          ("refused-area-old-17", (1, 7, PAGE, 17)),
-                         ("refused-area-new-257", (2, 7, PAGE, 257)),
-                         ("refused-area-newer", (3, 7, PAGE, 1)),
+                         ("refused-area-257", (2, 7, PAGE, 257)),
+                         ("refused-area-new-256", (3, 7, PAGE, 256)),
+                         ("refused-area-newer", (4, 7, PAGE, 1)),
                          ("refused-area-salt", (2, 8, PAGE, 1)),
                          ("refused-area-page-size", (2, 7, 2 * PAGE, 1))):
         header = struct.pack("<8s4I", b"LLADDdwb", *fields) + entries

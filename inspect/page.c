@@ -102,20 +102,24 @@ int ll_inspect_judge_page(struct lladd_inspect *v, lladd_pageno page, const unsi
 bool ll_inspect_area_page(struct lladd_inspect *v, uint64_t n, unsigned char *bytes)
 {
     struct lladd_device *dev = v->core.dev;
-    uint32_t size = v->core.page_size, copies = 0;
+    uint32_t size = v->core.page_size;
     struct lladd_file *file;
     bool good = false;
     if (v->info.clean || ll_io_open(dev, "dwb", LLADD_OPEN_READ_ONLY, &file))
         return false;
-    unsigned char *head = ll_alloc(&v->core.env, size);
-    if (!head || ll_io_read_full(dev, file, head, size, 0) ||
-        ll_double_write_look(head, size, v->core.salt, &copies, NULL))
-        copies = 0;
-    for (uint32_t i = 0; !good && i < copies; i++)
-        good = ll_double_write_page(head, i).v == n &&
-               ll_io_read_full(dev, file, bytes, size, (i + 1) * (uint64_t)size) == 0 &&
+    struct ll_double_write a = {.dev = dev,
+                                .file = file,
+                                .name = "dwb",
+                                .page_size = size,
+                                .salt = v->core.salt,
+                                .header = ll_alloc(&v->core.env, 2 * (size_t)size)};
+    if (!a.header || ll_double_write_look(&a, NULL))
+        a.count = 0;
+    for (uint32_t i = 0; !good && i < a.count; i++)
+        good = ll_double_write_page(a.header, i).v == n &&
+               ll_io_read_full(dev, file, bytes, size, (a.first + i) * (uint64_t)size) == 0 &&
                ll_page_verify(v->core.salt, lladd_page_of(n), bytes, size, "dwb", NULL) == 0;
-    ll_free(&v->core.env, head);
+    ll_free(&v->core.env, a.header);
     (void)ll_io_close(dev, file); /* the file was only read */
     return good;
 }

@@ -190,7 +190,6 @@ static int verify_dwb(struct ll_verify *c)
 {
     struct lladd_inspect *v = c->v;
     struct lladd_device *dev = v->core.dev;
-    uint32_t size = v->core.page_size, copies;
     struct lladd_error why = LLADD_ERROR_INIT;
     struct lladd_file *file;
     int rc = ll_io_open(dev, "dwb", LLADD_OPEN_READ_ONLY, &file);
@@ -201,32 +200,34 @@ static int verify_dwb(struct ll_verify *c)
         return ll_verify_tell_file(c, LLADD_FINDING_DAMAGE,
                                    ll_fail_io(&why, rc, false, "open", "dwb"), "dwb",
                                    LL_VERIFY_NO_OFFSET, why.message);
-    unsigned char *head = ll_alloc(&v->core.env, size);
-    rc = head ? ll_io_read_full(dev, file, head, size, 0) : -ENOMEM;
+    struct ll_double_write a = {.dev = dev,
+                                .file = file,
+                                .name = "dwb",
+                                .page_size = v->core.page_size,
+                                .salt = v->core.salt,
+                                .header = ll_alloc(&v->core.env, 2 * (size_t)v->core.page_size)};
+    rc = a.header ? ll_double_write_look(&a, &why) : LLADD_NO_MEMORY;
     (void)ll_io_close(dev, file); /* the file was only read */
-    int look = rc ? 0 : ll_double_write_look(head, size, v->core.salt, &copies, &why);
-    ll_free(&v->core.env, head);
-    if (rc == -ENOMEM)
+    ll_free(&v->core.env, a.header);
+    if (rc == LLADD_NO_MEMORY)
         return ll_verify_no_memory(c);
-    if (rc == -ENODATA)
-        return ll_verify_tell_file(c, LLADD_FINDING_DAMAGE, LLADD_MISSING_FILE, "dwb",
-                                   LL_VERIFY_NO_OFFSET,
-                                   "the double-write area is shorter than a page");
-    if (rc) { /* after a clean stop the area is not needed, and the next write repairs it */
-        rc = ll_fail_io(&why, rc, false, "read", "dwb");
+    if (rc && rc != LLADD_END) { /* after a clean stop the next write repairs unreadable headers */
         bool needed = !v->info.clean || rc != LLADD_READ_FAILED;
         return ll_verify_tell_file(c, needed ? LLADD_FINDING_DAMAGE : LLADD_FINDING_REPAIR, rc,
-                                   "dwb", 0, why.message);
+                                   "dwb", rc == LLADD_MISSING_FILE ? LL_VERIFY_NO_OFFSET : 0,
+                                   why.message);
     }
-    if (look == LLADD_CORRUPT_PAGE && !v->info.clean)
+    if (a.flaw == LLADD_READ_FAILED)
+        return ll_verify_tell_file(c, LLADD_FINDING_REPAIR, a.flaw, "dwb", 0, why.message);
+    if (a.flaw && v->info.clean)
+        return ll_verify_tell_file(c, LLADD_FINDING_REPAIR, a.flaw, "dwb", 0,
+                                   "a header of the double-write area is neither empty nor valid");
+    if (a.flaw)
         return ll_verify_tell_file(
             c, LLADD_FINDING_NOTE, 0, "dwb", 0,
-            "the database stopped while it wrote the double-write area: the page file was not "
-            "changed yet");
-    if (look == LLADD_CORRUPT_PAGE)
-        return ll_verify_tell_file(c, LLADD_FINDING_REPAIR, look, "dwb", 0, why.message);
-    if (look && look != LLADD_END)
-        return ll_verify_tell_file(c, LLADD_FINDING_DAMAGE, look, "dwb", 0, why.message);
+            a.count ? "one header of the double-write area is damaged, the other one is whole"
+                    : "the database stopped while it wrote the double-write area: the page file "
+                      "was not changed yet, or was complete");
     return 0;
 }
 

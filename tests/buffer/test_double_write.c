@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGES = 64, DWB_PAGES = 16, DWB_MOST = 256 };
+enum { PAGES = 64, HEADERS = 2, DWB_PAGES = 15, DWB_MOST = 255, SECTOR = 512 };
 
 static void open_fixture(struct fixture *r, int kind)
 {
@@ -91,7 +91,7 @@ START_TEST(copies_go_first)
     fault_device_hook(r.fault, note_call, &t);
     fixture_flush(&r);
     fault_device_hook(r.fault, NULL, NULL);
-    ck_assert_str_eq(t.calls, "WwsWSwsS");
+    ck_assert_str_eq(t.calls, "WwsWSwwsS");
     for (uint64_t n = 3; n < 6; n++)
         ck_assert_uint_eq(fixture_stored(&r, n), n - 1);
     ck_assert(area_is_empty(&r));
@@ -154,12 +154,12 @@ START_TEST(the_area_grows_if_the_disk_has_room)
         for (uint64_t n = 0; n < DWB_PAGES; n++)
             put_unprotected(&r, n, n + 2);
         fixture_flush(&r);
-        ck_assert_uint_eq(area_pages(&r), DWB_PAGES + 1);
+        ck_assert_uint_eq(area_pages(&r), DWB_PAGES + HEADERS);
         for (unsigned round = 0; round < 2; round++) {
             for (uint64_t n = 0; n < MANY; n++)
                 put_unprotected(&r, n, n + 1);
             fixture_flush(&r);
-            ck_assert_uint_eq(area_pages(&r), (full ? DWB_PAGES : DWB_MOST) + 1);
+            ck_assert_uint_eq(area_pages(&r), (full ? DWB_PAGES : DWB_MOST) + HEADERS);
             for (uint64_t n = 0; n < MANY; n++)
                 ck_assert_uint_eq(fixture_stored(&r, n), n + 1);
             ck_assert(area_is_empty(&r));
@@ -193,9 +193,9 @@ enum { CRASH_PAGES = 4 };
 
 /* The durable value of pages 0...3 is 1. Then the value 2 is written to them through the area. The
  * power fails during the device call with number `call`, and the seed decides which sectors
- * survive. Afterwards every page must be whole and hold 1 or 2. Returns true if the power has
- * failed. */
-static bool crash_once(int kind, uint64_t call, uint64_t seed, uint64_t *restored)
+ * survive. Then one of the headers cannot be read: header number `bad`, if it is below HEADERS.
+ * Afterwards every page must be whole and hold 1 or 2. Returns true if the power has failed. */
+static bool crash_once(int kind, uint64_t call, uint64_t seed, unsigned bad, uint64_t *restored)
 {
     struct fixture r;
     open_fixture(&r, kind);
@@ -215,6 +215,8 @@ static bool crash_once(int kind, uint64_t call, uint64_t seed, uint64_t *restore
     uint64_t here = 0;
     ll_poison_init(&r.poison);
     ck_assert_int_eq(ll_buffer_open(&r.cfg, &r.b, &r.err), 0);
+    if (bad < HEADERS)
+        fault_device_bad_sector(r.fault, "dwb", bad * FIXTURE_PAGE + 100);
     rc = ll_buffer_double_write_restore(r.b, &here, &r.err);
     ck_assert_msg(rc == 0, "%s", r.err.message);
     ck_assert(area_is_empty(&r) || here == 0);
@@ -235,7 +237,8 @@ START_TEST(the_power_fails_at_every_call)
     for (bool crashed = true; crashed; call++) {
         crashed = false;
         for (uint64_t seed = 0; seed < SEEDS; seed++)
-            crashed |= crash_once(_i, call, seed * 1000003 + call, &restored);
+            crashed |= crash_once(_i, call, seed * 1000003 + call, (unsigned)seed % (HEADERS + 1),
+                                  &restored);
     }
     ck_assert_uint_gt(call, 8);
     ck_assert_uint_gt(restored, 20); /* pages had to be restored */
@@ -321,6 +324,7 @@ static void leave_copy(struct fixture *r, uint64_t n, uint64_t value, uint32_t s
                        uint32_t version, uint32_t count)
 {
     unsigned char header[FIXTURE_PAGE], page[FIXTURE_PAGE];
+    uint64_t headers = version < 3 ? 1 : HEADERS;
     memset(page, 0, sizeof page);
     fixture_stamp(page, FIXTURE_PAGE, n, 500, value);
     lladd_put32(page, ll_page_crc(FIXTURE_SALT, lladd_page_of(n), page, FIXTURE_PAGE));
@@ -333,17 +337,20 @@ static void leave_copy(struct fixture *r, uint64_t n, uint64_t value, uint32_t s
     lladd_put64(header + 24, n);
     lladd_put32(header + 32, ll_page_checksum(page));
     lladd_put32(header + FIXTURE_PAGE - 4, ll_crc32c(0, header, FIXTURE_PAGE - 4));
-    area_io(r, true, 0, header, FIXTURE_PAGE);
-    area_io(r, true, FIXTURE_PAGE, page, FIXTURE_PAGE);
+    for (uint64_t i = 0; i < headers; i++)
+        area_io(r, true, i * FIXTURE_PAGE, header, FIXTURE_PAGE);
+    area_io(r, true, headers * FIXTURE_PAGE, page, FIXTURE_PAGE);
 }
 
-static void leave_copies_of_two(struct fixture *r, uint64_t n, uint64_t other)
+/* Damages a sector of the area: it cannot be read, or it is noise. */
+static void spoil(struct fixture *r, uint64_t off, bool unreadable)
 {
-    unsigned char page[FIXTURE_PAGE];
-    leave_copy(r, other, 9, FIXTURE_SALT, 1, 1);
-    area_io(r, false, FIXTURE_PAGE, page, FIXTURE_PAGE);
-    area_io(r, true, 2 * FIXTURE_PAGE, page, FIXTURE_PAGE);
-    leave_copy(r, n, 9, FIXTURE_SALT, 1, 1);
+    unsigned char noise[SECTOR];
+    memset(noise, 0xa5, sizeof noise);
+    if (unreadable)
+        fault_device_bad_sector(r->fault, "dwb", off);
+    else
+        area_io(r, true, off, noise, sizeof noise);
 }
 
 START_TEST(a_page_is_restored)
@@ -452,11 +459,13 @@ START_TEST(an_area_that_is_wrong)
     fixture_flush(&r);
     leave_copy(&r, 0, 9, FIXTURE_SALT + 1, 1, 1);
     check_refused(&r, LLADD_FOREIGN_FILE);
-    leave_copy(&r, 0, 9, FIXTURE_SALT, 3, 1);
+    leave_copy(&r, 0, 9, FIXTURE_SALT, 4, 1);
     check_refused(&r, LLADD_NEWER_FORMAT);
-    leave_copy(&r, 0, 9, FIXTURE_SALT, 2, DWB_MOST + 1);
+    leave_copy(&r, 0, 9, FIXTURE_SALT, 3, DWB_MOST + 1);
     check_refused(&r, LLADD_CORRUPT_PAGE);
-    leave_copy(&r, 0, 9, FIXTURE_SALT, 1, DWB_PAGES + 1);
+    leave_copy(&r, 0, 9, FIXTURE_SALT, 2, DWB_MOST + 2);
+    check_refused(&r, LLADD_CORRUPT_PAGE);
+    leave_copy(&r, 0, 9, FIXTURE_SALT, 1, DWB_PAGES + 2);
     check_refused(&r, LLADD_CORRUPT_PAGE);
     leave_copy(&r, UINT64_MAX / FIXTURE_PAGE, 9, FIXTURE_SALT, 1, 1);
     check_refused(&r, LLADD_CORRUPT_PAGE);
@@ -500,7 +509,7 @@ START_TEST(any_bit_of_the_header)
 }
 END_TEST
 
-/* The read of the header or of the copy fails, or the area ends within the copy. */
+/* The read of the copy fails, or the area ends within the copy. */
 START_TEST(copies_that_cannot_be_read)
 {
     struct fixture r;
@@ -510,13 +519,11 @@ START_TEST(copies_that_cannot_be_read)
     fixture_flush(&r);
     fixture_poke(&r, 512, "torn", 4);
     leave_copy(&r, 0, 9, FIXTURE_SALT, 1, 1);
-    for (uint64_t n = 0; n < 2; n++) {
-        fixture_reopen(&r);
-        fault_device_bad_sector(r.fault, "dwb", n * FIXTURE_PAGE);
-        ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), LLADD_READ_FAILED);
-        ck_assert_uint_eq(restored, 0);
-        fault_device_bad_sector(r.fault, NULL, 0);
-    }
+    fixture_reopen(&r);
+    fault_device_bad_sector(r.fault, "dwb", FIXTURE_PAGE);
+    ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), LLADD_READ_FAILED);
+    ck_assert_uint_eq(restored, 0);
+    fault_device_bad_sector(r.fault, NULL, 0);
     struct lladd_file *file;
     ck_assert_int_eq(r.base->ops->open(r.base, "dwb", 0, &file), 0);
     ck_assert_int_eq(r.base->ops->truncate(r.base, file, FIXTURE_PAGE + 100), 0);
@@ -542,63 +549,145 @@ START_TEST(a_copy_of_a_whole_page_cannot_be_read)
     fault_device_reset_calls(r.fault);
     ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), 0);
     ck_assert_uint_eq(restored, 0);
-    ck_assert_uint_eq(fault_device_calls(r.fault, FAULT_PWRITEV), 3); /* header, page, header */
+    /* the header, the page, two empty headers */
+    ck_assert_uint_eq(fault_device_calls(r.fault, FAULT_PWRITEV), 4);
     ck_assert(area_is_empty(&r));
     ck_assert_uint_eq(fixture_get(&r, 0), 1);
     fixture_close(&r);
 }
 END_TEST
 
-/* The header cannot be read, and two copies are whole, perhaps of an earlier batch. If their pages
- * are whole in their places, no page is torn, and the area is emptied. The pages keep their
- * contents, and are written again and synced (REC-4). */
-START_TEST(a_header_that_cannot_be_read_over_whole_pages)
+/* A page is torn, and the area has its copy. One sector of the area is damaged. The copy is used,
+ * unless it is the copy that is damaged. */
+START_TEST(any_bad_sector_of_an_area_in_use)
 {
-    struct fixture r;
-    uint64_t restored = 7;
-    open_fixture(&r, _i);
-    fixture_put(&r, 0, 1);
-    fixture_put(&r, 1, 2);
-    fixture_flush(&r);
-    leave_copies_of_two(&r, 0, 1);
-    fixture_reopen(&r);
-    fault_device_bad_sector(r.fault, "dwb", 100);
-    fault_device_reset_calls(r.fault);
-    ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), 0);
-    ck_assert_uint_eq(restored, 0);
-    ck_assert_uint_eq(fault_device_calls(r.fault, FAULT_PWRITEV), 3); /* two pages, the header */
-    ck_assert_uint_eq(fault_device_calls(r.fault, FAULT_SYNC), 2);
-    ck_assert(area_is_empty(&r));
-    ck_assert_uint_eq(fixture_get(&r, 0), 1);
-    ck_assert_uint_eq(fixture_get(&r, 1), 2);
-    fixture_close(&r);
+    for (unsigned i = 0; i < 2 * 3 * FIXTURE_PAGE / SECTOR; i++) {
+        struct fixture r;
+        bool unreadable = i % 2;
+        uint64_t off = i / 2 * SECTOR, restored;
+        bool copy = off >= HEADERS * FIXTURE_PAGE;
+        open_fixture(&r, _i);
+        fixture_put(&r, 0, 1);
+        fixture_flush(&r);
+        leave_copy(&r, 0, 9, FIXTURE_SALT, 3, 1);
+        fixture_poke(&r, 512, "torn", 4);
+        fixture_reopen(&r);
+        spoil(&r, off, unreadable);
+        ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err),
+                         copy && unreadable ? LLADD_READ_FAILED : 0);
+        ck_assert_uint_eq(restored, !copy);
+        if (copy)
+            ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
+        else
+            ck_assert_uint_eq(fixture_get(&r, 0), 9);
+        ck_assert(area_is_empty(&r) || (copy && unreadable));
+        fixture_close(&r);
+    }
 }
 END_TEST
 
-/* The header cannot be read, and neither can a copy or the page of a copy. Or that page is torn. */
-START_TEST(a_header_that_cannot_be_read_over_a_doubtful_page)
+static void check_raw(struct fixture *r, uint64_t n)
 {
-    for (unsigned how = 0; how < 3; how++) {
+    unsigned char raw[FIXTURE_PAGE];
+    ck_assert_int_eq(ll_buffer_bulk_read(r->b, lladd_page_of(n), 1, raw, false, &r->err), 0);
+    for (unsigned i = 0; i < sizeof raw; i++)
+        ck_assert_uint_eq(raw[i], 0x77);
+}
+
+/* The page is written through the area. Then it becomes a raw page. */
+static void make_raw(struct fixture *r, uint64_t n)
+{
+    unsigned char raw[FIXTURE_PAGE];
+    fixture_format(r, n, 1);
+    fixture_flush(r);
+    put_unprotected(r, n, 2);
+    fixture_flush(r);
+    memset(raw, 0x77, sizeof raw);
+    r->checker.raw = true;
+    ck_assert_int_eq(fixture_bulk(r, lladd_page_of(n), 1, raw, false), 0);
+    ck_assert_int_eq(ll_buffer_sync(r->b, &r->err), 0);
+}
+
+/* A page that had been written through the area is raw now, so it has no checksum. Its old copy is
+ * still in the empty area. No damaged sector of the area brings it back or refuses the open. */
+START_TEST(any_bad_sector_of_an_empty_area)
+{
+    for (unsigned i = 0; i < 2 * 3 * FIXTURE_PAGE / SECTOR; i++) {
         struct fixture r;
         uint64_t restored;
         open_fixture(&r, _i);
-        fixture_put(&r, 0, 1);
-        fixture_put(&r, 1, 2);
-        fixture_flush(&r);
-        leave_copies_of_two(&r, 0, 1);
-        if (how == 2)
-            fixture_poke(&r, FIXTURE_PAGE + 512, "torn", 4);
+        make_raw(&r, 1);
         fixture_reopen(&r);
-        fault_device_bad_sector(r.fault, "dwb", 100);
-        if (how < 2)
-            fault_device_bad_sector(r.fault, how ? "pages" : "dwb", (2 - how) * FIXTURE_PAGE + 512);
-        ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), LLADD_READ_FAILED);
-        ck_assert_ptr_nonnull(strstr(r.err.message, "dwb"));
-        fault_device_bad_sector(r.fault, NULL, 0);
-        ck_assert(!area_is_empty(&r));
-        ck_assert_uint_eq(fixture_get(&r, 0), 1);
+        spoil(&r, i / 2 * SECTOR, i % 2);
+        ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), 0);
+        ck_assert_uint_eq(restored, 0);
+        ck_assert(area_is_empty(&r));
+        check_raw(&r, 1);
         fixture_close(&r);
     }
+}
+END_TEST
+
+/* The disk loses one of the writes that empty the headers. The old copy does not come back. */
+START_TEST(a_header_that_was_not_emptied)
+{
+    for (unsigned n = 0; n < HEADERS; n++) {
+        struct fixture r;
+        uint64_t restored;
+        unsigned char zeros[FIXTURE_PAGE] = {0};
+        open_fixture(&r, _i);
+        make_raw(&r, 1);
+        leave_copy(&r, 1, 9, FIXTURE_SALT, 3, 1);
+        area_io(&r, true, n * FIXTURE_PAGE, zeros, sizeof zeros);
+        fixture_reopen(&r);
+        ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), 0);
+        ck_assert_uint_eq(restored, 0);
+        ck_assert(area_is_empty(&r));
+        check_raw(&r, 1);
+        fixture_close(&r);
+    }
+}
+END_TEST
+
+/* Neither header can be read, and the area may have a copy that is needed. */
+START_TEST(headers_that_cannot_be_read)
+{
+    struct fixture r;
+    uint64_t restored;
+    open_fixture(&r, _i);
+    fixture_put(&r, 0, 1);
+    fixture_flush(&r);
+    leave_copy(&r, 0, 9, FIXTURE_SALT, 3, 1);
+    fixture_reopen(&r);
+    for (unsigned n = 0; n < HEADERS; n++)
+        fault_device_bad_sector(r.fault, "dwb", n * FIXTURE_PAGE + 100);
+    ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), LLADD_READ_FAILED);
+    ck_assert_ptr_nonnull(strstr(r.err.message, "dwb"));
+    fault_device_bad_sector(r.fault, NULL, 0);
+    ck_assert(!area_is_empty(&r));
+    ck_assert_uint_eq(fixture_get(&r, 0), 1);
+    fixture_close(&r);
+}
+END_TEST
+
+/* An area of an earlier version has one header. If that cannot be read, the area counts as empty.
+ * A page that is torn is found by its checksum. */
+START_TEST(a_single_header_that_cannot_be_read)
+{
+    struct fixture r;
+    uint64_t restored;
+    open_fixture(&r, _i);
+    fixture_put(&r, 0, 1);
+    fixture_flush(&r);
+    leave_copy(&r, 0, 9, FIXTURE_SALT, 2, 1);
+    fixture_poke(&r, 512, "torn", 4);
+    fixture_reopen(&r);
+    fault_device_bad_sector(r.fault, "dwb", 100);
+    ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), 0);
+    ck_assert_uint_eq(restored, 0);
+    ck_assert(area_is_empty(&r));
+    ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -610,7 +699,8 @@ START_TEST(a_header_that_cannot_be_read_after_a_clean_stop)
     fixture_put(&r, 0, 1);
     fixture_flush(&r);
     fixture_reopen(&r);
-    fault_device_bad_sector(r.fault, "dwb", 100);
+    for (unsigned n = 0; n < HEADERS; n++)
+        fault_device_bad_sector(r.fault, "dwb", n * FIXTURE_PAGE + 100);
     fixture_put(&r, 0, 2);
     fixture_flush(&r);
     ck_assert(area_is_empty(&r));
@@ -651,23 +741,37 @@ START_TEST(looking_into_an_area)
 {
     struct fixture r;
     struct lladd_error err;
-    unsigned char header[FIXTURE_PAGE];
-    uint32_t count;
+    unsigned char headers[HEADERS * FIXTURE_PAGE], byte;
     open_fixture(&r, _i);
-    area_io(&r, false, 0, header, FIXTURE_PAGE);
-    ck_assert_int_eq(ll_double_write_look(header, FIXTURE_PAGE, FIXTURE_SALT, &count, &err),
-                     LLADD_END);
-    leave_copy(&r, 77, 9, FIXTURE_SALT, 1, 1);
-    area_io(&r, false, 0, header, FIXTURE_PAGE);
-    ck_assert_int_eq(ll_double_write_look(header, FIXTURE_PAGE, FIXTURE_SALT, &count, &err), 0);
-    ck_assert_uint_eq(count, 1);
-    ck_assert_uint_eq(ll_double_write_page(header, 0).v, 77);
-    ck_assert_int_eq(ll_double_write_look(header, FIXTURE_PAGE, 1, &count, &err),
-                     LLADD_FOREIGN_FILE);
-    ck_assert_uint_eq(count, 0);
-    header[100] ^= 1;
-    ck_assert_int_eq(ll_double_write_look(header, FIXTURE_PAGE, FIXTURE_SALT, &count, &err),
-                     LLADD_CORRUPT_PAGE);
+    struct ll_double_write a = {.dev = r.base,
+                                .name = "dwb",
+                                .page_size = FIXTURE_PAGE,
+                                .salt = FIXTURE_SALT,
+                                .header = headers};
+    ck_assert_int_eq(r.base->ops->open(r.base, "dwb", 0, &a.file), 0);
+    ck_assert_int_eq(ll_double_write_look(&a, &err), LLADD_END);
+    ck_assert_int_eq(a.flaw, 0);
+    for (uint32_t version = 1; version <= 3; version++) {
+        leave_copy(&r, 77, 9, FIXTURE_SALT, version, 1);
+        ck_assert_int_eq(ll_double_write_look(&a, &err), 0);
+        ck_assert_uint_eq(a.count, 1);
+        ck_assert_uint_eq(a.first, version < 3 ? 1 : HEADERS);
+        ck_assert_int_eq(a.flaw, 0);
+        ck_assert_uint_eq(ll_double_write_page(headers, 0).v, 77);
+    }
+    a.salt = 1;
+    ck_assert_int_eq(ll_double_write_look(&a, &err), LLADD_FOREIGN_FILE);
+    ck_assert_uint_eq(a.count, 0);
+    a.salt = FIXTURE_SALT;
+    for (unsigned n = 0; n < HEADERS; n++) { /* first one header is damaged, then both are */
+        area_io(&r, false, n * FIXTURE_PAGE + 100, &byte, 1);
+        byte ^= 1;
+        area_io(&r, true, n * FIXTURE_PAGE + 100, &byte, 1);
+        ck_assert_int_eq(ll_double_write_look(&a, &err), 0);
+        ck_assert_uint_eq(a.count, n == 0);
+        ck_assert_int_eq(a.flaw, LLADD_CORRUPT_PAGE);
+    }
+    ck_assert_int_eq(r.base->ops->close(r.base, a.file), 0);
     fixture_close(&r);
 }
 END_TEST
@@ -707,8 +811,11 @@ int main(void)
     tcase_add_loop_test(t, any_bit_of_the_header, 0, FIXTURE_HEAP_FILES);
     tcase_add_loop_test(t, copies_that_cannot_be_read, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, a_copy_of_a_whole_page_cannot_be_read, 0, FIXTURE_KINDS);
-    tcase_add_loop_test(t, a_header_that_cannot_be_read_over_whole_pages, 0, FIXTURE_KINDS);
-    tcase_add_loop_test(t, a_header_that_cannot_be_read_over_a_doubtful_page, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, any_bad_sector_of_an_area_in_use, 0, FIXTURE_HEAP_FILES);
+    tcase_add_loop_test(t, any_bad_sector_of_an_empty_area, 0, FIXTURE_HEAP_FILES);
+    tcase_add_loop_test(t, a_header_that_was_not_emptied, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, headers_that_cannot_be_read, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_single_header_that_cannot_be_read, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, a_header_that_cannot_be_read_after_a_clean_stop, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, a_page_that_cannot_be_read_is_restored, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, looking_into_an_area, 0, FIXTURE_KINDS);

@@ -546,9 +546,11 @@ def check_dwb(folder, control):
     with open(os.path.join(folder, "dwb"), "rb") as file:
         data = file.read()
     need(len(data) == 17 * control.page_size, "size of dwb")
-    if any(data[:control.page_size]):
-        need(data[:8] == b"LLADDdwb" and u(data, 8, 4) == 1 and u(data, 12, 4) == control.salt
-             and u(data, 16, 4) == control.page_size and u(data, 20, 4) <= 16, "header of dwb")
+    size = control.page_size
+    if any(data[:size]) and any(data[size:2 * size]):
+        need(data[:size] == data[size:2 * size], "headers of dwb differ")
+        need(data[:8] == b"LLADDdwb" and u(data, 8, 4) == 3 and u(data, 12, 4) == control.salt
+             and u(data, 16, 4) == size and u(data, 20, 4) <= 15, "header of dwb")
 
 
 def show(data):
