@@ -361,29 +361,54 @@ START_TEST(lost_write)
 }
 END_TEST
 
+/* A note is logged after the checkpoint, because a checkpoint without new log does nothing. */
+static void checkpoint_and_note(struct lladd_db *db)
+{
+    struct lladd_txn *txn;
+    ck_assert_int_eq(lladd_checkpoint(db, NULL), 0);
+    ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
+    ck_assert_int_eq(lladd_log_note(txn, "bench", (struct lladd_span){"x", 1}, NULL), 0);
+    ck_assert_int_eq(lladd_commit(txn), 0);
+}
+
+enum { OLD_BASE, NEW_BASE, ATOMIC, LOST_CASES };
+
 /* Redo begins after a checkpoint, so it does not repair a page that the checkpoint recorded as
- * written. The log still has the record that proves the loss. (The test takes two checkpoints,
- * because redo after the first one would begin at an image of the page. A note is logged after each
- * checkpoint, because a checkpoint without new log does nothing.) */
+ * written. The log still has the record that proves the loss. If the checkpoint has logged an image
+ * of the page, redo begins at the image, and the write is lost after a second checkpoint only. The
+ * checkpoint logs no image of a page that has a base since the checkpoint before, and none with
+ * LLADD_OPT_ATOMIC_PAGES. */
 START_TEST(lost_write_before_a_checkpoint_and_a_crash)
 {
     struct made m;
     struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
-    unsigned char old[4096];
-    bench_read(dev, "pages", m.bytes.v * 4096, old, sizeof old);
-    struct lladd_db *db = made_again(dev);
-    struct lladd_txn *txn;
-    bench_change(db, m.bytes, "new");
-    for (unsigned i = 0; i < 2; i++) {
-        ck_assert_int_eq(lladd_checkpoint(db, NULL), 0);
-        ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
-        ck_assert_int_eq(lladd_log_note(txn, "bench", (struct lladd_span){"x", 1}, NULL), 0);
-        ck_assert_int_eq(lladd_commit(txn), 0);
+    struct lladd_options o = made_options(dev);
+    struct lladd_db *db;
+    unsigned char old[4096], now[4096];
+    o.flags |= _i == ATOMIC ? LLADD_OPT_ATOMIC_PAGES : 0;
+    for (unsigned checkpoints = 1; checkpoints <= 2; checkpoints++) {
+        bool lost = checkpoints == 2 || _i != OLD_BASE;
+        ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), 0);
+        if (_i == NEW_BASE) {
+            bench_change(db, m.bytes, "base");
+            checkpoint_and_note(db);
+        }
+        bench_read(dev, "pages", m.bytes.v * 4096, old, sizeof old);
+        bench_change(db, m.bytes, checkpoints == 1 ? "one" : "two");
+        for (unsigned i = 0; i < checkpoints; i++)
+            checkpoint_and_note(db);
+        bench_read(dev, "pages", m.bytes.v * 4096, now, sizeof now);
+        lladd_db_kill(db);
+        struct findings f = lose_write(dev, m.bytes, old);
+        ck_assert_uint_eq(f.count.damage, lost);
+        ck_assert(!lost || is_about(&f, m.bytes.v, LLADD_FINDING_DAMAGE, "a write was lost"));
+        ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), 0); /* the open does not notice */
+        ck_assert_int_eq(lladd_close(db), 0);
+        bench_read(dev, "pages", m.bytes.v * 4096, old, sizeof old);
+        ck_assert_int_eq(memcmp(old + 64, now + 64, sizeof now - 64) != 0, lost);
+        bench_write(dev, "pages", m.bytes.v * 4096, now, sizeof now);
     }
-    lladd_db_kill(db);
-    struct findings f = lose_write(dev, m.bytes, old);
-    ck_assert_uint_eq(f.count.damage, 1);
-    ck_assert(is_about(&f, m.bytes.v, LLADD_FINDING_DAMAGE, "a write was lost"));
+    lladd_options_release(&o);
     lladd_device_close(dev);
 }
 END_TEST
@@ -788,7 +813,7 @@ int main(void)
     tcase_add_test(t, reading_repairs);
     tcase_add_test(t, nothing_repairs);
     tcase_add_loop_test(t, lost_write, 0, 2);
-    tcase_add_test(t, lost_write_before_a_checkpoint_and_a_crash);
+    tcase_add_loop_test(t, lost_write_before_a_checkpoint_and_a_crash, 0, LOST_CASES);
     tcase_add_test(t, lost_write_before_redo);
     tcase_add_test(t, damaged_in_use);
     tcase_add_test(t, pages_that_contradict_the_log_or_their_type);
