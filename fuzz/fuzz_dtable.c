@@ -197,6 +197,8 @@ static const char *const read_as[] = {
     "\"2 0\" ] \"groups\" layers [ class(dt) linear_dtable ] ]",
     "class(dt) ranges_dtable config [ \"base\" class(dt) linear_dtable \"ranges\" class(dt) "
     "linear_dtable ]",
+    "class(dt) versions_dtable config [ \"base\" class(dt) linear_dtable \"absent\" class(dt) "
+    "linear_dtable ]",
 };
 
 /* Builds a run of the class `raw` from the input, and gives it the descriptor of the dTable `text`,
@@ -282,6 +284,20 @@ static void read_all(const struct lladd_dtable *t, struct lladd_dtable_key key)
     lladd_dtable_cursor_close(c);
 }
 
+/* Reads the older version of a table without rows, if the run is a difference. */
+static void read_version(struct lladd_dtable *difference, struct lladd_dtable_key key)
+{
+    struct lladd_dtable *newer, *older;
+    MUST(lladd_dtable_memory(db, key.type, NULL, &newer, NULL) == 0);
+    int rc = lladd_dtable_version(db, difference, newer, &older, NULL);
+    MUST(rc == 0 || rc == LLADD_WRONG_TYPE);
+    if (rc == 0) {
+        read_all(older, key);
+        lladd_dtable_close(older);
+    }
+    lladd_dtable_close(newer);
+}
+
 static void try_contents(const uint8_t *data, size_t size)
 {
     struct lladd_txn *txn;
@@ -298,7 +314,10 @@ static void try_contents(const uint8_t *data, size_t size)
     expect(rc);
     refused = rc != 0;
     if (rc == 0) {
-        read_all(t, bytes ? lladd_dtable_bytes(data, size < 20 ? size : 20) : lladd_dtable_u32(1));
+        struct lladd_dtable_key key =
+            bytes ? lladd_dtable_bytes(data, size < 20 ? size : 20) : lladd_dtable_u32(1);
+        read_all(t, key);
+        read_version(t, key);
         expect(lladd_dtable_run_check(t, &err));
         lladd_dtable_close(t);
     }

@@ -312,6 +312,11 @@ def dtable_seeds():
     yield "deleted", b"\2\20" + both + b"\1" + struct.pack("<QB", 3, 0)
     yield "deleted-first", b"\2\20" + both + b"\1" + struct.pack("<QBBI", 4, 1, 1, 7)
     yield "deleted-twice", b"\2\20" + both + b"\1" + struct.pack("<QBBI", 4, 1, 1, 24)
+    # The rows of `absent` are values, which is damage, or tombstones.
+    yield "versions-values", b"\2\21" + both
+    gone = struct.pack("<QQIBBH", 0, 4, 3, 1, 1, 0) + bytes([0, 1, 1, 1, 2, 1])
+    yield "versions", (b"\2\21" + piece(foot) + piece(padded(rows)) + piece(b"abcdefgh" * 2) +
+                       bytes(9) + piece(foot) + piece(padded(gone)) + piece(b"") + bytes(8))
     # Sixteen times "\2a" in LZ4: 6 literals, 21 bytes copied from two bytes before, 5 literals.
     for name, block in (("packed", b"\x6f\2a\2a\2a\2\0\2\x50a\2a\2a"), ("unpacked", b"\2a" * 16)):
         tail = struct.pack("<IIQ", len(block), crc32c(block), 32)

@@ -341,8 +341,9 @@ struct lladd_dtable_run_builder;
  *  builder. Errors of the builder's calls are stored in the transaction. */
 LLADD_API int lladd_dtable_run_begin(struct lladd_txn *, const struct lladd_dtable_run_options *,
                                      struct lladd_dtable_run_builder **out);
-/** Adds a row in the state FOUND or TOMBSTONE; keys must ascend. LLADD_REJECTED if no layer can
- *  store the value. After LLADD_REJECTED or another misuse error nothing has changed, with one
+/** Adds a row in the state FOUND or TOMBSTONE; keys must ascend. A versions_dtable also takes the
+ *  state ABSENT: the older version had no row for the key. LLADD_REJECTED if no layer can store the
+ *  value. After LLADD_REJECTED or another misuse error nothing has changed, with one
  *  exception: a layer of a column_dtable may take the size of all its values from the first value,
  *  and then reject a value of another size. After this LLADD_REJECTED, as after any error that is
  *  not a misuse error, call lladd_dtable_run_discard; further calls return LLADD_BAD_STATE. */
@@ -383,7 +384,7 @@ LLADD_API int lladd_dtable_run_free(struct lladd_txn *, lladd_pageno root);
 
 struct lladd_dtable_run_info {
     size_t struct_size;
-    uint64_t id, rows, tombstones;
+    uint64_t id, rows, tombstones; /**< `rows` counts tombstones, and keys without a row */
     uint64_t bytes;      /**< bytes of the contents, before their division into pages */
     uint64_t pages;      /**< pages without those of the descriptor */
     uint64_t row_bytes;  /**< sum of the lengths of all keys and values, as they were added */
@@ -425,6 +426,17 @@ LLADD_API int lladd_dtable_put(struct lladd_dtable *, const struct lladd_dtable_
  *  caller still owns the tables, and must close them after the overlay. */
 LLADD_API int lladd_dtable_overlay(struct lladd_db *, struct lladd_dtable *const *tables, size_t n,
                                    struct lladd_dtable **out, struct lladd_error *);
+
+/** Makes a table that shows an older version of the table `newer`. `difference` is a run with the
+ *  configuration versions_dtable, which has the rows of the older version where it differs from
+ *  `newer`. The result shows these rows, and all other rows of `newer`. `newer` may be such a
+ *  result itself. Any number of threads may read it. The caller still owns both tables, and must
+ *  close them after the result. LLADD_WRONG_TYPE if `difference` is no versions_dtable, or if the
+ *  tables have keys of different types or orders; LLADD_BAD_ARGUMENT if `newer` has deleted
+ *  ranges. */
+LLADD_API int lladd_dtable_version(struct lladd_db *, struct lladd_dtable *difference,
+                                   struct lladd_dtable *newer, struct lladd_dtable **out,
+                                   struct lladd_error *);
 
 /* ---- the cache of blocks --------------------------------------------------------------------- */
 

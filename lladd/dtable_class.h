@@ -61,6 +61,8 @@ struct lladd_dtable_caps {
     bool learned;        /**< the layer takes the size of all values from the first value of a run.
                               A class that knows the size of its base's values tells the base this
                               size: it calls lladd_dtable_accepts with a value of this size */
+    bool absent;         /**< keys without a row, state ABSENT, can be added. Such a layer must be
+                              the outermost one */
 };
 
 /* ---- configuration --------------------------------------------------------------------------- */
@@ -430,7 +432,9 @@ LLADD_API int lladd_dtable_go(struct lladd_dtable_cursor *, enum lladd_dtable_wh
 struct lladd_dtable_lead {
     struct lladd_dtable_cursor *cursor;
     uint64_t from, to;
-    const uint64_t *word;
+    const uint64_t *word; /**< read atomically */
+    bool led_columns;     /**< columns of the rows are read with the led cursor; its class has
+                               `cursor_columns` */
 };
 /** Finds the cursor that may be moved instead of `cursor`: `cursor` itself if it moves by place, or
  *  the result of its class's `cursor_lead`. Returns false if there is no such cursor. */
@@ -464,8 +468,8 @@ struct lladd_dtable_class {
     size_t builder_size; /**< size of a struct that begins with struct lladd_dtable_builder;
                               allocated zeroed. 0: only that struct */
     int (*begin)(struct lladd_dtable_builder *);
-    /** Adds a row; keys ascend. The value's state is FOUND or TOMBSTONE. Default: encodes the value
-     *  and adds the row to the base. */
+    /** Adds a row; keys ascend. The value's state is FOUND or TOMBSTONE, or ABSENT if the layer's
+     *  capabilities include this. Default: encodes the value and adds the row to the base. */
     int (*add)(struct lladd_dtable_builder *, const struct lladd_dtable_key *,
                const struct lladd_dtable_value *);
     /** Adds a deleted range; NULL: unbounded on that side. Ranges ascend and do not touch. */

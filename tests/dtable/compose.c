@@ -44,6 +44,7 @@ static const char *const layers[] = {
     "compress_dtable|$base",
     "exist_dtable|$base @tombstones",
     "ranges_dtable|$base @ranges",
+    "versions_dtable|$base @absent",
     "keydiv_dtable|$below @from \"divider\" int 1300",
     "keydiv_dtable|$below @from \"divider_bytes\" string \"000002000\"",
     "keydiv_dtable|@below $from \"divider\" int 1100",

@@ -116,6 +116,7 @@ static void runs(void)
     FORKED(lladd_dtable_memory(b.db, LLADD_DTABLE_U32, NULL, &t, &b.err));
     FORKED(lladd_dtable_put(p.memory, &key, &v, &b.err));
     FORKED(lladd_dtable_overlay(b.db, one, 1, &t, &b.err));
+    FORKED(lladd_dtable_version(b.db, one[0], one[0], &t, &b.err));
     FORKED(lladd_dtable_comparator_add(b.db, &comparator, &b.err));
     FORKED(lladd_dtable_class_add(b.db, p.run->kind, &b.err));
     FORKED(lladd_dtable_order_of(b.db, LLADD_DTABLE_U32, NULL, &order, &b.err));

@@ -25,6 +25,7 @@
     X(compress) \
     X(exist) \
     X(ranges) \
+    X(versions) \
     X(keydiv) \
     X(column) \
     X(multicolumn)

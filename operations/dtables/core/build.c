@@ -76,12 +76,7 @@ static int pass_on(struct lladd_dtable_builder *b, const struct lladd_dtable_key
 int lladd_dtable_add(struct lladd_dtable_builder *b, const struct lladd_dtable_key *key,
                      const struct lladd_dtable_value *value)
 {
-    const struct lladd_dtable_caps *caps = &b->config->caps;
-    if (value->state == LLADD_DTABLE_TOMBSTONE ? !caps->tombstones
-                                               : value->bytes.len == 0 && !caps->empty)
-        return LLADD_DTABLE_REJECT;
-    if (value->state == LLADD_DTABLE_FOUND && caps->value_size != LLADD_DTABLE_ANY_SIZE &&
-        value->bytes.len != caps->value_size)
+    if (!ll_dtable__can_store(&b->config->caps, value))
         return LLADD_DTABLE_REJECT;
     b->place = b->rows_;
     TRY(b->kind->add ? b->kind->add(b, key, value) : pass_on(b, key, value));
@@ -241,7 +236,8 @@ static int check_row(struct lladd_dtable_run_builder *run, const struct lladd_dt
 {
     TRY(may_build(run));
     TRY(lladd_dtable_check_key(&run->order, key, run->error));
-    if (value->state != LLADD_DTABLE_FOUND && value->state != LLADD_DTABLE_TOMBSTONE)
+    if (value->state != LLADD_DTABLE_FOUND && value->state != LLADD_DTABLE_TOMBSTONE &&
+        !(value->state == LLADD_DTABLE_ABSENT && run->config->caps.absent))
         return lladd_error_set(run->error, LLADD_BAD_ARGUMENT, "a row without value or tombstone");
     if (value->state == LLADD_DTABLE_FOUND && value->bytes.len > LLADD_DTABLE_VALUE_MAX)
         return lladd_error_set(run->error, LLADD_TOO_LARGE, "a value of %zu bytes",

@@ -287,11 +287,7 @@ int lladd_dtable_accepts(struct lladd_dtable_config *c, const struct lladd_dtabl
     struct lladd_dtable_config *base = lladd_dtable_param_child(c, "base");
     struct lladd_dtable_value below = *v;
     unsigned char room[16];
-    if (v->state == LLADD_DTABLE_TOMBSTONE ? !c->caps.tombstones
-                                           : v->bytes.len == 0 && !c->caps.empty)
-        return LLADD_DTABLE_REJECT;
-    if (v->state == LLADD_DTABLE_FOUND && c->caps.value_size != LLADD_DTABLE_ANY_SIZE &&
-        v->bytes.len != c->caps.value_size)
+    if (!ll_dtable__can_store(&c->caps, v))
         return LLADD_DTABLE_REJECT;
     if (c->kind->accepts)
         return c->kind->accepts(c, v, err);
@@ -348,21 +344,24 @@ static bool changes_nothing(const struct lladd_dtable_class *k)
 
 /* Refuses a layer that stores deleted ranges if it is below another layer, except as the base of a
  * layer that changes nothing. Any other layer above it would look up rows by itself, and miss the
- * deleted ranges. */
-static int check_ranges(const struct lladd_dtable_config *c, struct lladd_error *err)
+ * deleted ranges. Refuses a layer that stores keys without a row if it is below any layer. */
+static int check_outermost(const struct lladd_dtable_config *c, struct lladd_error *err)
 {
     size_t n = ll_dtable__n_params(c->kind);
     for (size_t i = 0; i < n; i++) {
-        bool base = strcmp(c->kind->params[i].name, "base") == 0;
-        if (base && changes_nothing(c->kind))
-            continue;
+        bool passes = strcmp(c->kind->params[i].name, "base") == 0 && changes_nothing(c->kind);
         for (const struct lladd_dtable_config *below = c->params[i].child; below;
-             below = below->next)
-            if (below->caps.ranges)
+             below = below->next) {
+            if (below->caps.absent)
+                return lladd_error_set(err, LLADD_BAD_CONFIG,
+                                       "%s cannot be below a %s: it must be at the top",
+                                       below->kind->name, c->kind->name);
+            if (below->caps.ranges && !passes)
                 return lladd_error_set(err, LLADD_BAD_CONFIG,
                                        "%s cannot be below a %s: it must be at the top, or only "
                                        "below layers that pass every call on",
                                        below->kind->name, c->kind->name);
+        }
     }
     return 0;
 }
@@ -388,14 +387,14 @@ static int check(struct lladd_dtable_config *c, unsigned depth, struct lladd_err
     if (!rc && c->layers > LL_DTABLE_LAYERS_MAX)
         rc = lladd_error_set(err, LLADD_BAD_CONFIG, "more than %d layers", LL_DTABLE_LAYERS_MAX);
     if (!rc)
-        rc = check_ranges(c, err);
+        rc = check_outermost(c, err);
     if (rc)
         return placed(c, rc, err);
     const struct lladd_dtable_config *base = lladd_dtable_param_child(c, "base");
     c->caps = base ? base->caps
                    : (struct lladd_dtable_caps){LLADD_DTABLE_ALL_TYPES, c->kind->find != NULL, true,
                                                 true, LLADD_DTABLE_ANY_SIZE, false,
-                                                false, false};
+                                                false, false, false};
     c->caps.all_values = c->caps.all_values && !c->kind->encode;
     rc = c->kind->configure ? c->kind->configure(c, &c->caps, err) : 0;
     c->checked = !rc;

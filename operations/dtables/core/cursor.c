@@ -216,7 +216,7 @@ static int row(struct lladd_dtable_cursor *c, struct lladd_dtable_key *key,
 static int columns(struct lladd_dtable_cursor *c, const struct lladd_dtable_columns *want,
                    enum lladd_dtable_state *state, struct lladd_error *err)
 {
-    c = c->lead.cursor ? c->lead.cursor : c;
+    c = c->lead.cursor && !c->lead.led_columns ? c->lead.cursor : c;
     const struct lladd_dtable_class *kind = c->t->kind;
     struct lladd_dtable_value value;
     if (c->own && kind->cursor_columns)
@@ -266,11 +266,11 @@ bool lladd_dtable_cursor_lead(struct lladd_dtable_cursor *c, struct lladd_dtable
         return false;
     if (c->lead.cursor) {
         *out = c->lead;
-        return *c->lead.word == c->word_was;
+        return lladd_atomic_load64(c->lead.word) == c->word_was;
     }
     if (c->own)
         return c->t->kind->cursor_lead && c->t->kind->cursor_lead(c->t, c->own, out);
-    *out = (struct lladd_dtable_lead){c, 0, c->t->places, &never};
+    *out = (struct lladd_dtable_lead){c, 0, c->t->places, &never, false};
     return !c->base;
 }
 
@@ -300,7 +300,8 @@ static inline bool follow(struct lladd_dtable_cursor *c, bool forward, int *rc,
     const uint64_t by = forward ? 1 : UINT64_MAX;
     uint64_t place = l->place + by;
     *rc = 0;
-    for (; *c->lead.word == c->word_was && place >= c->lead.from && place < c->lead.to && !*rc;
+    for (; lladd_atomic_load64(c->lead.word) == c->word_was && place >= c->lead.from &&
+           place < c->lead.to && !*rc;
          place += by) {
         *rc = look(l, place, err);
         if (*rc || l->value.state == LLADD_DTABLE_ABSENT)
@@ -322,7 +323,7 @@ static void ask_for_lead(struct lladd_dtable_cursor *c, bool forward)
     c->steps = 0;
     c->lead_forward = forward;
     if (c->t->kind->cursor_lead(c->t, c->own, &c->lead))
-        c->word_was = *c->lead.word;
+        c->word_was = lladd_atomic_load64(c->lead.word);
     else
         c->lead.cursor = NULL;
 }

@@ -31,6 +31,16 @@ int ll_dtable__no_memory(struct lladd_error *);
 
 /* ---- configurations: config.c, config_parse.c, config_print.c -------------------------------- */
 
+/* Do the capabilities allow a value of this state and size? */
+static inline bool ll_dtable__can_store(const struct lladd_dtable_caps *caps,
+                                        const struct lladd_dtable_value *v)
+{
+    if (v->state != LLADD_DTABLE_FOUND)
+        return v->state == LLADD_DTABLE_TOMBSTONE ? caps->tombstones : caps->absent;
+    return (v->bytes.len || caps->empty) &&
+           (caps->value_size == LLADD_DTABLE_ANY_SIZE || v->bytes.len == caps->value_size);
+}
+
 struct ll_dtable_word {
     unsigned char *bytes;
     size_t len;
