@@ -201,10 +201,11 @@ LLADD_API int lladd_managed_table(struct lladd_txn *, struct lladd_managed *,
 /** An open snapshot: all managed tables of a database as they were when the snapshot was opened,
  *  for a reader that stays for hours. It keeps no transaction open. The next digest of a table
  *  writes the rows that the snapshot sees in memory to a run of their own. From then on the
- *  snapshot keeps no memory of the table, but this run and the runs that the table had then, also
- *  when they are replaced: up to the whole table once more on the disk. A crash closes the
- *  snapshot, and these runs are freed after the next open. Writers, digests and combines never wait
- *  for it. */
+ *  snapshot keeps no memory of the table. When runs that it reads are replaced, it keeps the
+ *  versions of rows that it sees and the new run has not. In a table with a comparator, and after
+ *  ranges were deleted, it keeps the replaced runs instead: up to the whole table once more. A
+ *  crash closes the snapshot, and what it kept is freed after the next open. Writers, digests and
+ *  combines never wait for it. */
 struct lladd_managed_snapshot;
 /** Opens a snapshot. Any thread. LLADD_NO_MEMORY. */
 LLADD_API int lladd_managed_snapshot_open(struct lladd_db *, struct lladd_managed_snapshot **out,
@@ -320,6 +321,8 @@ struct lladd_managed_stats {
     uint64_t snapshots;          /**< open snapshots that can read the table */
     uint64_t oldest_snapshot_ns; /**< time since the oldest of them was opened */
     uint64_t held_runs, held_pages; /**< obsolete runs that open snapshots keep, and their pages */
+    uint64_t held_versions; /**< older versions of rows that merges have stored for open snapshots,
+                                 in runs that `held_runs` counts */
 };
 /** Fills as much as out->struct_size says. `runs` (nullable) gets at most `n` runs, newest
  *  first. */

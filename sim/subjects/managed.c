@@ -49,22 +49,11 @@ static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static int put(struct lladd_txn *txn, struct lladd_managed *t, uint32_t key, uint32_t number)
-{
-    unsigned char bytes[8];
-    struct lladd_dtable_key k = lladd_dtable_u32(key);
-    lladd_put32(bytes, number);
-    lladd_put32(bytes + 4, ~number);
-    struct lladd_dtable_value v =
-        number ? lladd_dtable_value_of(bytes, sizeof bytes) : lladd_dtable_tombstone();
-    return lladd_managed_put(txn, t, &k, &v);
-}
-
 static int put_noted(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t,
                      uint32_t key, uint32_t number)
 {
     struct note n = {key, number, 0};
-    TRY(put(txn, t, key, number));
+    TRY(ll_sim_managed_put(txn, t, key, number));
     return lladd_sim_note(sim, txn, &n, sizeof n);
 }
 
@@ -87,7 +76,7 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
     TRY(ll_sim_managed_make(db, NAME, LLADD_MANAGED_RULER, 0, &t, err));
     TRY(lladd_begin(db, NULL, &txn, err));
     for (uint32_t i = 0; !rc && i < 4; i++)
-        rc = put(txn, t, i, i + 1);
+        rc = ll_sim_managed_put(txn, t, i, i + 1);
     TRY(rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn));
     TRY(lladd_managed_digest(t, err));
     return lladd_managed_close(t, err);
@@ -144,15 +133,6 @@ static int in_txn(struct lladd_sim *sim, struct lladd_managed *t, struct lladd_d
     return rc ? ll_sim_give_up(sim, txn, rc, err) : 0;
 }
 
-/* Maintains the table until nothing is due, so that all obsolete runs are freed. */
-static int tidy_up(struct lladd_managed *t, struct lladd_error *err)
-{
-    bool more = true;
-    while (more)
-        TRY(lladd_managed_maintain(t, &more, err));
-    return 0;
-}
-
 static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
 {
     struct lladd_managed *t;
@@ -166,7 +146,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     TRY(in_txn(sim, t, db, gives_up, err));
     TRY(lladd_managed_digest(t, err));
     TRY(lladd_managed_combine(t, 0, err));
-    TRY(tidy_up(t, err));
+    TRY(ll_sim_managed_tidy(t, err));
     return in_txn(sim, t, db, comes_last, err);
 }
 
@@ -227,7 +207,7 @@ static int run_ranges(void *ctx, struct lladd_sim *sim, struct lladd_db *db,
     TRY(lladd_managed_digest(t, err));
     TRY(lladd_managed_combine(t, 2, err)); /* not the oldest run: range tombstones are kept */
     TRY(lladd_managed_combine(t, 0, err));
-    TRY(tidy_up(t, err));
+    TRY(ll_sim_managed_tidy(t, err));
     return in_txn(sim, t, db, deletes_to_the_last, err);
 }
 
@@ -293,7 +273,7 @@ static int run_settings(void *ctx, struct lladd_sim *sim, struct lladd_db *db,
     TRY(lladd_managed_digest(t, err));
     TRY(lladd_managed_combine(t, 0, err));
     TRY(alters(sim, t, db, 3, err));
-    TRY(tidy_up(t, err));
+    TRY(ll_sim_managed_tidy(t, err));
     return in_txn(sim, t, db, comes_last, err);
 }
 
@@ -400,13 +380,6 @@ static int run_thread(void *ctx, struct lladd_sim *sim, struct lladd_db *db, uns
  * neither. */
 enum { SMALL = 30, LARGE = 1000, OLDER = 8 };
 
-static int set_memory(struct lladd_managed *t, uint64_t bytes, struct lladd_error *err)
-{
-    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
-    o.memory_bytes = bytes;
-    return lladd_managed_alter(t, LLADD_MANAGED_MEMORY_BYTES, &o, err);
-}
-
 /* Returns an error if the last flush has absorbed a run. That other flushes do absorb a run, the
  * planted bugs show: the simulator would not find them otherwise. */
 static int expect_runs(struct lladd_managed *t, uint64_t least, struct lladd_error *err)
@@ -425,7 +398,7 @@ static int put_all(struct lladd_db *db, struct lladd_managed *t, uint32_t from, 
     TRY(lladd_begin(db, NULL, &txn, err));
     int rc = 0;
     for (uint32_t i = from; !rc && i < to; i++)
-        rc = put(txn, t, i, i + 1);
+        rc = ll_sim_managed_put(txn, t, i, i + 1);
     TRY(rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn));
     return lladd_managed_digest(t, err);
 }
@@ -446,10 +419,10 @@ static int setup_two_runs(void *ctx, struct lladd_db *db, struct lladd_error *er
     struct lladd_managed *t;
     TRY(setup_levels(ctx, db, err));
     TRY(lladd_managed_open(db, NAME, &t, err));
-    TRY(set_memory(t, SMALL, err));
+    TRY(ll_sim_managed_memory(t, SMALL, err));
     TRY(put_all(db, t, OLDER, OLDER + 2, err));
     TRY(expect_runs(t, 2, err));
-    TRY(set_memory(t, LARGE, err));
+    TRY(ll_sim_managed_memory(t, LARGE, err));
     return lladd_managed_close(t, err);
 }
 
@@ -486,20 +459,20 @@ static int run_levels(void *ctx, struct lladd_sim *sim, struct lladd_db *db,
     TRY(in_txn(sim, t, db, changes, err));
     TRY(lladd_managed_digest(t, err)); /* absorbs the only run, and drops a tombstone */
     TRY(in_txn(sim, t, db, stays_open, err));
-    TRY(set_memory(t, SMALL, err));
+    TRY(ll_sim_managed_memory(t, SMALL, err));
     TRY(in_txn(sim, t, db, deletes, err));
     TRY(lladd_managed_digest(t, err)); /* begins C1 */
     TRY(expect_runs(t, 2, err));
     TRY(lladd_checkpoint(db, err));
-    TRY(set_memory(t, LARGE, err));
+    TRY(ll_sim_managed_memory(t, LARGE, err));
     TRY(in_txn(sim, t, db, gives_up, err));
     TRY(in_txn(sim, t, db, deletes_first_and_last, err));
     TRY(lladd_managed_digest(t, err)); /* absorbs C1, and keeps tombstones and a range */
-    TRY(set_memory(t, SMALL, err));
+    TRY(ll_sim_managed_memory(t, SMALL, err));
     TRY(in_txn(sim, t, db, two_rows, err));
     TRY(lladd_managed_digest(t, err)); /* begins another C1 */
     TRY(expect_runs(t, 3, err));
-    TRY(tidy_up(t, err)); /* combines the others */
+    TRY(ll_sim_managed_tidy(t, err)); /* combines the others */
     return in_txn(sim, t, db, comes_last, err);
 }
 
@@ -538,24 +511,12 @@ static int wrong_rows(struct lladd_error *err)
     return lladd_error_set(err, LLADD_BAD_STATE, "an open snapshot has other rows");
 }
 
-/* Reads a row by its key; 0: there is none. */
-static int number_of(const struct lladd_dtable *t, uint32_t key, uint32_t *out,
-                     struct lladd_error *err)
-{
-    struct lladd_dtable_key k = lladd_dtable_u32(key);
-    unsigned char bytes[8] = {0};
-    size_t len;
-    int rc = lladd_dtable_get(t, &k, bytes, sizeof bytes, &len, err);
-    *out = lladd_get32(bytes);
-    return rc == LLADD_NOT_FOUND ? 0 : rc;
-}
-
 static int has_by_keys(const struct lladd_dtable *t, const struct rows *want,
                        struct lladd_error *err)
 {
     uint32_t number;
     for (uint32_t i = 0; i < KEYS; i++) {
-        TRY(number_of(t, i, &number, err));
+        TRY(ll_sim_dtable_number(t, i, &number, err));
         TRY(number == want->number[i] ? 0 : wrong_rows(err));
     }
     return 0;
@@ -642,8 +603,8 @@ static int run_kept(struct kept *k, struct lladd_sim *sim, struct lladd_db *db,
     TRY(lladd_checkpoint(db, err));
     lladd_managed_snapshot_close(k->s[0]);
     k->s[0] = NULL;
-    TRY(tidy_up(t, err)); /* frees one of them */
-    TRY(set_memory(t, SMALL, err));
+    TRY(ll_sim_managed_tidy(t, err)); /* frees one of them */
+    TRY(ll_sim_managed_memory(t, SMALL, err));
     TRY(in_txn(sim, t, db, changes_two, err));
     TRY(opens(k, 2, db, t, err));
     TRY(in_txn(sim, t, db, two_rows, err));
@@ -652,7 +613,7 @@ static int run_kept(struct kept *k, struct lladd_sim *sim, struct lladd_db *db,
     TRY(all_have(k, t, err));
     lladd_managed_snapshot_close(k->s[2]);
     k->s[2] = NULL;
-    TRY(tidy_up(t, err));
+    TRY(ll_sim_managed_tidy(t, err));
     TRY(in_txn(sim, t, db, comes_last, err));
     return all_have(k, t, err);
 }
@@ -671,8 +632,8 @@ static int run_snapshots(void *ctx, struct lladd_sim *sim, struct lladd_db *db,
 static int whole(const struct lladd_dtable *t, bool *later, struct lladd_error *err)
 {
     uint32_t first, second;
-    TRY(number_of(t, 0, &first, err));
-    TRY(number_of(t, 1, &second, err));
+    TRY(ll_sim_dtable_number(t, 0, &first, err));
+    TRY(ll_sim_dtable_number(t, 1, &second, err));
     *later = first == 20;
     return *later == (second == 0) ? 0 : wrong_rows(err);
 }
@@ -719,10 +680,10 @@ static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
     (void)ctx;
     TRY(lladd_managed_open(db, NAME, &t, err));
     TRY(lladd_begin(db, NULL, &txn, err));
-    int rc = put(txn, t, KEYS - 1, 99);
+    int rc = ll_sim_managed_put(txn, t, KEYS - 1, 99);
     TRY(rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn));
     TRY(lladd_managed_digest(t, err));
-    TRY(tidy_up(t, err));
+    TRY(ll_sim_managed_tidy(t, err));
     return lladd_managed_close(t, err);
 }
 
@@ -757,44 +718,10 @@ static int model_dump(void *ctx, const void *model, struct lladd_sink *sink)
     return 0;
 }
 
-static int dump_rows(struct lladd_dtable_cursor *c, struct lladd_sink *sink,
-                     struct lladd_error *err)
-{
-    int rc;
-    while ((rc = lladd_dtable_next(c, err)) == 0) {
-        struct lladd_dtable_key key;
-        struct lladd_dtable_value v;
-        TRY(lladd_dtable_row(c, &key, &v, err));
-        const unsigned char *p = v.bytes.data;
-        if (v.bytes.len != 8 || lladd_get32(p) != ~lladd_get32(p + 4))
-            return lladd_error_set(err, LLADD_BAD_STATE, "a row that was never put there");
-        TRY(lladd_sink_printf(sink, "%u: %u\n", (unsigned)key.number, lladd_get32(p)));
-    }
-    return rc == LLADD_END ? 0 : rc;
-}
-
-static int dump_table(struct lladd_txn *txn, struct lladd_managed *t, struct lladd_sink *sink)
-{
-    struct lladd_error *err = lladd_txn_error_out(txn);
-    const struct lladd_dtable *table;
-    struct lladd_dtable_cursor *c;
-    TRY(lladd_managed_table(txn, t, &table));
-    TRY(lladd_dtable_cursor_open(table, 0, &c, err));
-    int rc = dump_rows(c, sink, err);
-    lladd_dtable_cursor_close(c);
-    return rc;
-}
-
 static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
 {
-    struct lladd_managed *t;
-    struct lladd_txn *txn;
     (void)ctx;
-    TRY(lladd_managed_open(db, NAME, &t, err));
-    TRY(lladd_begin(db, NULL, &txn, err));
-    int rc = dump_table(txn, t, sink);
-    TRY(rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn));
-    return lladd_managed_close(t, err);
+    return ll_sim_managed_dump(db, NAME, sink, err);
 }
 
 static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno), void *arg,

@@ -51,6 +51,8 @@
     X(managed_snapshots_threads) \
     X(managed_threads) \
     X(managed_unlogged) \
+    X(managed_versions) \
+    X(managed_versions_threads) \
     X(locks) \
     X(losers) \
     X(objects) \

@@ -114,7 +114,8 @@ static const struct {
              {"threads.writeback", 1, 100, 5},
              {"replica.threads", 1, 3000, 50},
 #endif
-             {"dtable.managed.snapshots.threads", 1, 2000, 20}};
+             {"dtable.managed.snapshots.threads", 1, 2000, 20},
+             {"dtable.managed.versions.threads", 1, 2000, 5}};
 
 START_TEST(threads_recover_from_every_crash_of_every_schedule)
 {

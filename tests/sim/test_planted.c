@@ -178,6 +178,8 @@ static const struct row rows[] = {
     /* The recording itself reveals the bug. */
     {LLADD_BUG_VERSION_LOST, EXPLORE, "dtable.managed.snapshots", LLADD_SIM_O_WORKLOAD, 1, 0, 0,
      100},
+    {LLADD_BUG_ABSENT_LOST, EXPLORE, "dtable.managed.versions", LLADD_SIM_O_WORKLOAD, 1, 0, 0, 100},
+    {LLADD_BUG_VERSION_LEAKS, EXPLORE, "dtable.managed.versions", LLADD_SIM_O_LEAK, 1, 0, 0, 0},
     /* Mode ERRORS injects errors, but also finds bugs that need no error. */
     {LLADD_BUG_WAL_GATE, ERRORS, "counters", LLADD_SIM_O_WAL, 0, 0, 0, 0},
     {LLADD_BUG_ACKNOWLEDGE, ERRORS, "counters", LLADD_SIM_O_LOST, 0, 0, 0, 0},

@@ -44,11 +44,9 @@ static int give_up(struct ll_managed_change *c, int rc)
 {
     struct lladd_managed *t = c->t;
     ll_managed__holds_close(c);
-    if (c->made) {
-        lladd_dtable_close(c->made->table);
-        lladd_mem_free(t->db, c->made);
-        c->made = NULL;
-    }
+    ll_managed__older_close(c);
+    ll_managed__run_discard(t, c->made);
+    c->made = NULL;
     if (c->ended)
         return lladd_db_error(t->db, &c->why); /* poisoned */
     c->why = *lladd_txn_error(c->txn);
@@ -65,6 +63,7 @@ int ll_managed__change_end(struct ll_managed_change *c, int rc, struct lladd_err
         *err = c->why;
     ll_managed__change_unclaim(c);
     ll_managed__holds_end(c);
+    ll_managed__older_end(c);
     ll_managed__version_release(t, c->from);
     if (rc)
         ll_managed__version_release(t, c->view);
@@ -139,10 +138,11 @@ int ll_managed__change_prepare(struct ll_managed_change *c)
 {
     struct lladd_managed *t = c->t;
     c->view = ll_managed__version_new(t->db, t->view->n_mems + 1, t->view->n_runs + 1);
-    if (!c->view || ll_managed__holds_prepare(c) ||
-        ll_managed__manifest_copy(&t->manifest, c->inputs + c->n_holds, &c->next))
+    if (!c->view || ll_managed__holds_prepare(c) || ll_managed__older_prepare(c) ||
+        ll_managed__manifest_copy(&t->manifest, c->inputs + c->n_holds + c->n_older, &c->next))
         return ll_managed__no_memory(lladd_txn_error_out(c->txn));
     ll_managed__holds_store(c);
+    ll_managed__older_store(c);
     c->next.generation += c->made != NULL;
     if (c->made)
         c->made->info.generation = t->manifest.generation;
@@ -189,6 +189,7 @@ void ll_managed__change_install(struct ll_managed_change *c)
     struct ll_version *gone;
     lladd_mutex_lock(&t->mutex);
     ll_managed__holds_install(c);
+    ll_managed__older_install(c);
     fill(c);
     ll_managed__version_set(t, c->view, &gone);
     lladd_mutex_unlock(&t->mutex);

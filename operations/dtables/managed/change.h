@@ -16,6 +16,20 @@ struct ll_managed_hold {
     struct ll_version *view;
 };
 
+/* An open snapshot that reads the runs which the change replaces (difference.c). */
+struct ll_managed_older {
+    uint64_t snapshot;
+    struct ll_version *was;      /* its held version, with a reference; NULL: it has none */
+    uint32_t first, n;           /* runs of `was` that have what it sees of the inputs */
+    struct ll_managed_run *made; /* its difference; NULL: it sees what the next newer one sees */
+};
+
+/* A held version, with a reference, and the version that takes its place. */
+struct ll_managed_heir {
+    struct ll_version *was, *view; /* was NULL: it is a new one; view NULL: nothing takes its
+                                    * place */
+};
+
 struct ll_managed_change {
     struct lladd_managed *t;
     struct lladd_txn *txn;
@@ -30,6 +44,11 @@ struct ll_managed_change {
     struct lladd_managed_position position; /* of a flush of an unlogged table: up to the cutoff */
     struct ll_managed_hold *holds; /* of a flush: for open snapshots, the oldest first */
     uint32_t n_holds;
+    struct ll_managed_older *older; /* snapshots that need differences, the oldest first */
+    struct ll_managed_heir *heirs;
+    uint32_t n_older, n_heirs;
+    uint64_t cutoff; /* of a flush */
+    uint64_t age[2]; /* of the new run: as in struct ll_managed_run */
     uint64_t keys; /* of a flush: keys in the memtables when it began */
     uint64_t read; /* rows that earlier builds of the change have read */
     bool ended;              /* the transaction has ended */
@@ -44,6 +63,20 @@ struct ll_managed_change {
  * nothing is left, builds no run, and *made does not change. */
 int ll_managed__build(struct ll_managed_change *, struct lladd_dtable *const *tables, size_t n,
                       const struct lladd_dtable_config *, bool drop, struct ll_managed_run **made);
+
+/* Does the error mean that the configuration refuses the rows? */
+bool ll_managed__is_refusal(int rc);
+/* Returns the configuration of new runs; NULL: a linear_dtable. */
+const struct lladd_dtable_config *ll_managed__config(const struct lladd_managed *, bool flush);
+int ll_managed__run_begin(struct ll_managed_change *, const struct lladd_dtable_config *,
+                          struct lladd_dtable_run_builder **out);
+/* Finishes a run to which n rows and ranges were added. If n is 0 or rc is an error, discards the
+ * run, and *root does not change. Returns rc, or the error of the call. */
+int ll_managed__run_end(struct ll_managed_change *, struct lladd_dtable_run_builder *, int rc,
+                        uint64_t n, lladd_pageno *root);
+/* Opens a run that was built. */
+int ll_managed__run_made(struct ll_managed_change *, lladd_pageno root,
+                         struct ll_managed_run **made);
 
 /* ---- flush.c ---- */
 
@@ -70,6 +103,20 @@ void ll_managed__holds_install(struct ll_managed_change *);
 void ll_managed__holds_close(struct ll_managed_change *);
 /* Drops the change's references to the runs, and frees its memory. */
 void ll_managed__holds_end(struct ll_managed_change *);
+
+/* ---- difference.c ---- */
+
+/* Chooses the open snapshots for which a merge has to build differences. They take the place of the
+ * runs that ll_managed__holds_begin has chosen. Called when c->age and the inputs are known. */
+int ll_managed__older_begin(struct ll_managed_change *, struct lladd_error *);
+/* Builds the differences. Called after the new run was built. */
+int ll_managed__older_build(struct ll_managed_change *);
+/* The functions from here on correspond to those of hold.c. */
+int ll_managed__older_prepare(struct ll_managed_change *);
+void ll_managed__older_store(struct ll_managed_change *);
+void ll_managed__older_install(struct ll_managed_change *);
+void ll_managed__older_close(struct ll_managed_change *);
+void ll_managed__older_end(struct ll_managed_change *);
 
 /* ---- change.c ---- */
 

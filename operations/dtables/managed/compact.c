@@ -44,6 +44,10 @@ static bool choose(struct ll_managed_change *c, uint32_t n, uint32_t *fresh)
     c->inputs = n;
     *fresh = newer < n ? (uint32_t)newer : n;
     bool free = ll_managed__change_claim(c);
+    if (n) {
+        c->age[0] = c->from->runs[first + n - 1]->age[0];
+        c->age[1] = c->from->runs[first]->age[1];
+    }
     t->compaction = (struct ll_managed_merge){.rows = 0};
     for (uint32_t i = 0; i < n; i++)
         t->compaction.rows += c->from->runs[first + i]->info.rows;
@@ -63,6 +67,8 @@ int ll_managed__compact_now(struct lladd_managed *t, uint32_t n, struct lladd_er
                                    "table \"%s\": a digest is merging one of these runs", t->name);
     n = c.inputs;
     if (!rc && n)
+        rc = ll_managed__older_begin(&c, err);
+    if (!rc && n)
         rc = ll_managed__change_begin(&c, false, err);
     if (rc || !n)
         return ll_managed__change_end(&c, rc, err);
@@ -72,9 +78,11 @@ int ll_managed__compact_now(struct lladd_managed *t, uint32_t n, struct lladd_er
     for (uint32_t i = 0; !rc && i < n; i++)
         tables[i] = c.from->runs[c.first + i]->table;
     if (!rc)
-        rc = ll_managed__build(&c, tables, n, t->config[1] ? t->config[1] : t->config[0],
+        rc = ll_managed__build(&c, tables, n, ll_managed__config(t, false),
                                c.first + n == c.from->n_runs, &c.made);
     lladd_mem_free(t->db, tables);
+    if (!rc)
+        rc = ll_managed__older_build(&c);
     if (!rc)
         rc = swap_compaction(&c, fresh);
     return ll_managed__change_end(&c, rc, err);

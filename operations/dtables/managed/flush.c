@@ -8,7 +8,8 @@
  *   DIG-2  One transaction builds the run, discards the journal's entries up to C and stores the
  *          manifest. After a crash there is either the run or the entries.
  *
- * The same transaction builds runs for open snapshots that are older than C: see hold.c. */
+ * The same transaction builds runs for open snapshots that are older than C: see hold.c and
+ * difference.c. */
 #include "operations/dtables/managed/change.h"
 
 /* If a version has this many memtables, a flush adds none: flushes that keep failing would
@@ -45,6 +46,8 @@ static void take(struct ll_managed_change *c, uint64_t cutoff, const struct take
         t->flush.rows += c->from->runs[0]->info.rows;
         t->flush.absorbed = c->from->runs[0]->info.bytes;
     }
+    c->age[1] = ++t->flushes;
+    c->age[0] = c->inputs ? c->from->runs[0]->age[0] : c->age[1];
 }
 
 /* Starts a flush (DIG-1). c->from becomes the version to flush, and *cutoff the cutoff. */
@@ -127,9 +130,10 @@ static int build_flush(struct ll_managed_change *c, uint64_t cutoff)
     const struct ll_version *v = c->from;
     bool oldest = v->n_runs == c->inputs; /* no run is older than the new one (DIG-4) */
     TRY(ll_managed__holds_build(c));
-    return ll_managed__build_rows(c, v->cutoff, cutoff, c->inputs,
-                                  oldest || (c->inputs && LLADD_PLANTED(LLADD_BUG_DROP_EARLY)),
-                                  &c->made);
+    TRY(ll_managed__build_rows(c, v->cutoff, cutoff, c->inputs,
+                               oldest || (c->inputs && LLADD_PLANTED(LLADD_BUG_DROP_EARLY)),
+                               &c->made));
+    return ll_managed__older_build(c);
 }
 
 static int swap_flush(struct ll_managed_change *c, uint64_t cutoff)
@@ -174,7 +178,7 @@ int ll_managed__flush_now(struct lladd_managed *t, struct lladd_error *err)
     struct ll_managed_change c = {.t = t, .next.db = t->db, .flush = true};
     struct taken taken = {.bytes = lladd_atomic_load64(&t->pending_bytes),
                           .rows = lladd_atomic_load64(&t->pending_rows)};
-    uint64_t cutoff;
+    uint64_t cutoff = 0;
     lladd_mutex_lock(&t->mutex);
     bool any = lladd_atomic_load64(&t->newest) > t->view->cutoff ||
                taken.bytes >= t->manifest.memory_bytes;
@@ -184,6 +188,9 @@ int ll_managed__flush_now(struct lladd_managed *t, struct lladd_error *err)
     if (!any)
         return 0;
     int rc = freeze(&c, &taken, &cutoff, err);
+    c.cutoff = cutoff;
+    if (!rc)
+        rc = ll_managed__older_begin(&c, err);
     if (!rc)
         rc = ll_managed__change_begin(&c, true, err); /* true is frees_log, because the journal can
                                                        * release log space after the flush */

@@ -5,9 +5,10 @@
  * current version has all rows up to S, and the versions after S are told apart by their commits.
  * The run of that flush has only the newest rows up to its cutoff. So the flush also builds a run
  * of what the memtables have up to S, and the *held version* of S becomes this run, followed by the
- * runs that the table has then. A held version has no memtables, and never changes. If several
- * snapshots need one, their runs are built in the order of the snapshots, each with what came after
- * the snapshot before it.
+ * runs that the table has then. A held version has no memtables. When a later merge replaces one of
+ * these runs, another held version takes its place: see difference.c. There, too, is what a flush
+ * builds instead of this run if it absorbs the newest run. If several snapshots need a run, their
+ * runs are built in the order of the snapshots, each with what came after the snapshot before it.
  *
  *   HLD-1  A run that is built for an open snapshot is listed in the manifest as obsolete by the
  *          transaction that builds it. It is freed like all obsolete runs (DIG-5): when no version
@@ -93,8 +94,10 @@ int ll_managed__holds_build(struct ll_managed_change *c)
             TRY(ll_managed__build_rows(c, after, h->snapshot, 0, oldest, &h->made));
         after = h->snapshot;
         oldest = oldest && !h->made;
-        if (h->made)
-            h->made->obsolete = true; /* no other thread has the run yet */
+        if (!h->made)
+            continue;
+        h->made->age[0] = h->made->age[1];
+        h->made->obsolete = true; /* no other thread has the run yet */
     }
     return 0;
 }
@@ -136,11 +139,7 @@ void ll_managed__holds_install(struct ll_managed_change *c)
 void ll_managed__holds_close(struct ll_managed_change *c)
 {
     for (uint32_t i = 0; i < c->n_holds; i++) {
-        struct ll_managed_run *r = c->holds[i].made;
-        if (!r)
-            continue;
-        lladd_dtable_close(r->table);
-        lladd_mem_free(c->t->db, r);
+        ll_managed__run_discard(c->t, c->holds[i].made);
         c->holds[i].made = NULL;
     }
 }
@@ -209,5 +208,6 @@ void ll_managed__held_stats(struct lladd_managed *t, uint64_t now, struct lladd_
             r->counted = t->counts;
             out->held_runs++;
             out->held_pages += r->info.pages;
+            out->held_versions += r->difference ? r->info.rows : 0;
         }
 }

@@ -256,8 +256,19 @@ struct ll_managed_run {
     struct lladd_managed_run info;
     bool obsolete;           /* a merge has replaced it; under the table's mutex, as the next one */
     bool input;              /* a merge in progress reads it (LEV-1) */
+    bool difference;         /* it is a difference (difference.c); never changes, like the next two
+                              * members */
+    bool over;               /* the difference is from the run after it, or from the difference */
+    uint64_t age[2];         /* the oldest and the newest flush of which it has rows, by their
+                              * numbers (HLD-6) */
     uint64_t counted;        /* the number of the last count that has counted it */
     struct ll_managed_run *next; /* the next run in the list of runs to be freed */
+};
+
+/* Runs as tables, the newest first. A difference and what it is from are one table. */
+struct ll_version_tables {
+    struct lladd_dtable **tables, **made; /* made: those to be closed */
+    uint32_t n, n_made;
 };
 
 /* A version: the memtables and runs of a table at one time, as in LevelDB. It is immutable. Its
@@ -265,12 +276,14 @@ struct ll_managed_run {
  * memtables. */
 struct ll_version {
     uint64_t refs; /* atomic */
+    uint64_t replaced; /* atomic; 1: the held version has been replaced (HLD-8) */
     uint64_t cutoff;
     uint64_t until;          /* a retired version is for snapshots before this */
     struct ll_version *next; /* in the list of retired or of held versions */
     uint32_t n_mems, n_runs;
     struct ll_memtable **mems; /* the newest first; the first one is written to */
     struct ll_managed_run **runs;
+    struct ll_version_tables layered; /* if there are differences; otherwise `tables` is NULL */
 };
 /* True if the memtable has nothing for the key in this version. This is so if the runs have all of
  * the memtable's commits, or if the memtable has no deleted ranges and the key is outside its key
@@ -285,6 +298,10 @@ static inline bool ll_managed__version_skips(const struct ll_version *v,
 struct ll_version *ll_managed__version_new(struct lladd_db *, uint32_t mems, uint32_t runs);
 void ll_managed__version_retain(struct ll_version *);
 void ll_managed__version_release(struct lladd_managed *, struct ll_version *);
+/* Makes the tables of n runs; if there is an error, frees them. */
+int ll_managed__tables_make(struct lladd_db *, struct ll_managed_run *const *runs, uint32_t n,
+                            struct ll_version_tables *, struct lladd_error *);
+void ll_managed__tables_free(struct lladd_db *, struct ll_version_tables *);
 /* Returns the version for a snapshot, with a reference. NULL: it is no longer kept. Called under
  * the table's mutex. */
 struct ll_version *ll_managed__version_for(struct lladd_managed *, uint64_t snapshot);
@@ -301,6 +318,9 @@ void ll_managed__each_table(struct ll_managed *, bool each, void (*what)(struct 
 int ll_managed__run_open(struct lladd_managed *, const struct lladd_managed_run *,
                          struct ll_managed_run **out, struct lladd_error *);
 void ll_managed__run_drop(struct ll_managed_run *);
+/* Closes a run that no version has, because its transaction is about to be rolled back. NULL does
+ * nothing. */
+void ll_managed__run_discard(struct lladd_managed *, struct ll_managed_run *);
 /* Looks a key up in a version, as a snapshot sees it. The key has been checked. */
 int ll_managed__version_get(const struct ll_version *, uint64_t snapshot,
                             const struct lladd_dtable_key *, struct lladd_dtable_pin *,
@@ -349,6 +369,7 @@ struct lladd_managed {
     struct ll_version *held; /* for open snapshots that are older than `view` (hold.c) */
     uint64_t cutoff;         /* atomic: that of `view` */
     uint64_t counts;         /* counts of held runs */
+    uint64_t flushes;        /* flushes begun since the open; under the mutex (HLD-6) */
     struct ll_managed_run *ready; /* list of runs to be freed */
     uint64_t users;           /* uses of the table */
     bool digesting, combining, freeing, closing;
@@ -482,7 +503,7 @@ int ll_managed__use(struct lladd_txn *, struct lladd_managed *, struct ll_use **
 void ll_managed__use_drop(struct ll_use *);
 void ll_managed__txn_forget(struct ll_managed *, struct ll_managed_txn *);
 
-/* ---- open snapshots: snapshot.c, hold.c, snapshot_read.c ------------------------------------- */
+/* ---- open snapshots: snapshot.c, hold.c, difference.c, snapshot_read.c ----------------------- */
 
 extern const struct lladd_dtable_class ll_managed__snapshot_class;
 /* Drops one reference. */
@@ -546,9 +567,11 @@ int ll_managed__any_ranges(const struct lladd_dtable *, bool *out, struct lladd_
 /* Adds the table's ranges to a run, and their number to *n. */
 int ll_managed__add_ranges(struct lladd_dtable_run_builder *, const struct lladd_dtable *,
                            uint64_t *n, struct lladd_error *);
-/* Makes the configuration of a ranges_dtable. The base of the ranges_dtable is a copy of `base`, or
- * a linear_dtable if `base` is NULL. */
-int ll_managed__around(struct lladd_managed *, const struct lladd_dtable_config *base,
+/* Makes the configuration of a layer of the class. Its base is a copy of `base`, or a linear_dtable
+ * if `base` is NULL. The child of the name `other` is equal to the base if `alike` is set,
+ * otherwise a linear_dtable. */
+int ll_managed__around(struct lladd_managed *, const char *class_name,
+                       const struct lladd_dtable_config *base, const char *other, bool alike,
                        struct lladd_dtable_config **out, struct lladd_error *);
 
 /* ---- flush.c, compact.c, reclaim.c, change.c, schedule.c, pool.c ----------------------------- */

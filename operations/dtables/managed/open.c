@@ -122,9 +122,13 @@ static int first_view(struct lladd_managed *t, struct lladd_error *err)
     for (uint32_t i = 0; !rc && i < m->n_runs; i++) {
         rc = ll_managed__run_open(t, &m->runs[i], &t->view->runs[i], err);
         t->view->n_runs += rc == 0;
-        if (!rc) /* the manifest does not store the number of ranges */
-            t->manifest.runs[i].ranges = t->view->runs[i]->info.ranges;
+        if (rc)
+            break;
+        /* The manifest does not store the number of ranges. */
+        t->manifest.runs[i].ranges = t->view->runs[i]->info.ranges;
+        t->view->runs[i]->age[0] = t->view->runs[i]->age[1] = m->n_runs - i;
     }
+    t->flushes = m->n_runs;
     for (uint32_t i = 0; !rc && i < m->n_obsolete; i++) {
         struct ll_managed_run *r = lladd_mem_alloc(t->db, sizeof *r);
         if (!r)

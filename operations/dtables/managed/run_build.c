@@ -40,8 +40,8 @@ static int add_rows(const struct ll_managed_change *c, struct lladd_dtable_run_b
     return rc == LLADD_END ? 0 : rc;
 }
 
-static int begin_run(struct ll_managed_change *c, const struct lladd_dtable_config *config,
-                     struct lladd_dtable_run_builder **out)
+int ll_managed__run_begin(struct ll_managed_change *c, const struct lladd_dtable_config *config,
+                          struct lladd_dtable_run_builder **out)
 {
     struct lladd_managed *t = c->t;
     struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
@@ -58,6 +58,21 @@ static int begin_run(struct ll_managed_change *c, const struct lladd_dtable_conf
     return lladd_dtable_run_begin(c->txn, &o, out);
 }
 
+int ll_managed__run_end(struct ll_managed_change *c, struct lladd_dtable_run_builder *b, int rc,
+                        uint64_t n, lladd_pageno *root)
+{
+    if (!rc && n)
+        rc = lladd_dtable_run_finish(b, root);
+    if (!rc && n)
+        return 0;
+    struct lladd_error why = *lladd_txn_error(c->txn);
+    int discarded = lladd_dtable_run_discard(b);
+    if (rc && !discarded)
+        *lladd_txn_error_out(c->txn) = why;
+    return discarded ? discarded : rc; /* if the discard failed, pages are still allocated: the
+                                        * transaction must not commit */
+}
+
 /* Builds a run of all rows and deleted ranges. Leaves out tombstones and deleted ranges if `drop`
  * is set. If nothing is left, builds no run and sets *root to LLADD_NO_PAGE. */
 static int build_as(struct ll_managed_change *c, const struct lladd_dtable *from,
@@ -69,21 +84,12 @@ static int build_as(struct ll_managed_change *c, const struct lladd_dtable *from
     uint64_t n = 0;
     root->v = LLADD_NO_PAGE;
     TRY(lladd_dtable_cursor_open(from, LLADD_DTABLE_TOMBSTONES, &rows, err));
-    int rc = begin_run(c, config, &b);
+    int rc = ll_managed__run_begin(c, config, &b);
     if (!rc) {
         rc = add_rows(c, b, rows, drop, &n, err);
         if (!rc && !drop)
             rc = ll_managed__add_ranges(b, from, &n, err);
-        if (!rc && n)
-            rc = lladd_dtable_run_finish(b, root);
-        if (rc || !n) {
-            struct lladd_error why = *lladd_txn_error(c->txn);
-            int discarded = lladd_dtable_run_discard(b);
-            if (rc && !discarded)
-                *err = why;
-            rc = discarded ? discarded : rc; /* if the discard failed, pages are still allocated:
-                                              * the transaction must not commit */
-        }
+        rc = ll_managed__run_end(c, b, rc, n, root);
     }
     lladd_dtable_cursor_close(rows);
     return rc;
@@ -99,20 +105,41 @@ static int build_in(struct ll_managed_change *c, const struct lladd_dtable *from
     bool ranges = false;
     int rc = drop ? 0 : ll_managed__any_ranges(from, &ranges, err);
     if (!rc && ranges && !(config && lladd_dtable_caps_get(config)->ranges))
-        rc = ll_managed__around(c->t, config, &around, err);
+        rc = ll_managed__around(c->t, "ranges_dtable", config, "ranges", false, &around, err);
     if (!rc)
         rc = build_as(c, from, around ? around : config, drop, root);
     lladd_dtable_config_free(around);
     return rc;
 }
 
-/* Does the error mean that the configuration refuses the rows? These are the reasons: the
- * configuration rejects a value; the keys are too far apart; a placeholder does not fit; or the
- * configuration is too large or too deep for a ranges_dtable around it. */
-static bool is_refusal(int rc)
+/* These are the reasons: the configuration rejects a value; the keys are too far apart; a
+ * placeholder does not fit; or the configuration is too large or too deep for a layer around it. */
+bool ll_managed__is_refusal(int rc)
 {
     return rc == LLADD_REJECTED || rc == LLADD_OUT_OF_RANGE || rc == LLADD_BAD_STATE ||
            rc == LLADD_BAD_CONFIG;
+}
+
+const struct lladd_dtable_config *ll_managed__config(const struct lladd_managed *t, bool flush)
+{
+    return flush || !t->config[1] ? t->config[0] : t->config[1];
+}
+
+int ll_managed__run_made(struct ll_managed_change *c, lladd_pageno root,
+                         struct ll_managed_run **made)
+{
+    struct lladd_error *err = lladd_txn_error_out(c->txn);
+    struct lladd_dtable_run_info info = {.struct_size = sizeof info};
+    struct lladd_managed_run run = {.root = root};
+    TRY(ll_managed__run_open(c->t, &run, made, err));
+    TRY(lladd_dtable_run_info_get((*made)->table, &info, err));
+    (*made)->info.rows = info.rows;
+    (*made)->info.tombstones = info.tombstones;
+    (*made)->info.bytes = info.bytes;
+    (*made)->info.pages = info.pages;
+    (*made)->age[0] = c->age[0];
+    (*made)->age[1] = c->age[1];
+    return 0;
 }
 
 /* Builds the run. A configuration may refuse rows that it accepted when they were put. The run is
@@ -122,23 +149,13 @@ int ll_managed__build(struct ll_managed_change *c, struct lladd_dtable *const *t
                       const struct lladd_dtable_config *config, bool drop,
                       struct ll_managed_run **made)
 {
-    struct lladd_managed *t = c->t;
     struct lladd_error *err = lladd_txn_error_out(c->txn);
-    struct lladd_dtable_run_info info = {.struct_size = sizeof info};
-    struct lladd_managed_run run = {.generation = 0};
+    lladd_pageno root = lladd_page_of(LLADD_NO_PAGE);
     struct lladd_dtable *from;
-    TRY(lladd_dtable_overlay(t->db, tables, n, &from, err));
-    int rc = build_in(c, from, config, drop, &run.root);
-    if (is_refusal(rc) && config)
-        rc = build_in(c, from, NULL, drop, &run.root);
+    TRY(lladd_dtable_overlay(c->t->db, tables, n, &from, err));
+    int rc = build_in(c, from, config, drop, &root);
+    if (ll_managed__is_refusal(rc) && config)
+        rc = build_in(c, from, NULL, drop, &root);
     lladd_dtable_close(from);
-    if (rc || run.root.v == LLADD_NO_PAGE)
-        return rc;
-    TRY(ll_managed__run_open(t, &run, made, err));
-    TRY(lladd_dtable_run_info_get((*made)->table, &info, err));
-    (*made)->info.rows = info.rows;
-    (*made)->info.tombstones = info.tombstones;
-    (*made)->info.bytes = info.bytes;
-    (*made)->info.pages = info.pages;
-    return 0;
+    return rc || root.v == LLADD_NO_PAGE ? rc : ll_managed__run_made(c, root, made);
 }

@@ -107,7 +107,8 @@ static int add_child(struct lladd_managed *t, struct lladd_dtable_config *c, con
     return rc;
 }
 
-int ll_managed__around(struct lladd_managed *t, const struct lladd_dtable_config *base,
+int ll_managed__around(struct lladd_managed *t, const char *class_name,
+                       const struct lladd_dtable_config *base, const char *other, bool alike,
                        struct lladd_dtable_config **out, struct lladd_error *err)
 {
     static const char linear[] = "class(dt) linear_dtable";
@@ -115,11 +116,11 @@ int ll_managed__around(struct lladd_managed *t, const struct lladd_dtable_config
     *out = NULL;
     int rc = base ? lladd_dtable_config_text(base, &text, err) : 0;
     if (!rc)
-        rc = lladd_dtable_config_new(t->db, "ranges_dtable", out, err);
+        rc = lladd_dtable_config_new(t->db, class_name, out, err);
     if (!rc)
         rc = add_child(t, *out, "base", text ? text : linear, err);
     if (!rc)
-        rc = add_child(t, *out, "ranges", linear, err);
+        rc = add_child(t, *out, other, alike && text ? text : linear, err);
     if (!rc)
         rc = lladd_dtable_config_check(*out, t->order.type, err);
     lladd_mem_free(t->db, text);

@@ -166,7 +166,9 @@ int ll_managed__layers(struct lladd_managed *t, const struct ll_version *v, uint
         ll_managed__snapshot_iter(&l->slices[i + 1], t, v->mems[i], v->cutoff, snapshot);
         l->tables[n++] = &l->slices[i + 1].base;
     }
-    for (uint32_t i = 0; !rc && i < v->n_runs; i++)
+    for (uint32_t i = 0; !rc && i < v->layered.n; i++)
+        l->tables[n++] = v->layered.tables[i];
+    for (uint32_t i = 0; !rc && !v->layered.tables && i < v->n_runs; i++)
         l->tables[n++] = v->runs[i]->table;
     if (!rc && n == 0) { /* an overlay needs a table, so it gets an empty one */
         ll_managed__snapshot_iter(&l->slices[0], t, NULL, 0, 0);

@@ -3,11 +3,11 @@
  * version (hold.c). Each call gets the version that has them now, so an idle reader keeps no
  * memtable.
  *
- *   HLD-4  A pin keeps blocks of a run in memory, but not the run. So a lookup in the current
- *          version copies the value: a compaction may replace the run, and a flush the memtable.
- *          The runs of a held version stay until the snapshot is closed, and nothing is copied.
- *   HLD-5  A cursor keeps a version. When it moves, and a flush has made a held version meanwhile,
- *          the cursor goes over to that version. */
+ *   HLD-4  A pin keeps blocks of a run in memory, but not the run, and merges replace runs and
+ *          memtables. So values and columns are copied into the caller's pins. Only a cursor's row
+ *          is not copied: it lives until the cursor moves.
+ *   HLD-5  A cursor keeps a version. When it moves, and another version has the snapshot's rows
+ *          meanwhile, the cursor goes over to that version. */
 #include "operations/dtables/managed/managed.h"
 
 static const struct ll_snapshot_table *of(const struct lladd_dtable *t)
@@ -52,12 +52,67 @@ static int lookup(const struct lladd_dtable *t, const struct lladd_dtable_key *k
     const struct ll_snapshot_table *x = of(t);
     struct lladd_dtable_pin own = LLADD_DTABLE_PIN_INIT;
     struct ll_version *v = version(x);
-    bool held = is_held(v);
-    int rc = ll_managed__version_get(v, x->of->snapshot, key, held ? pin : &own, out, err);
-    if (!rc && !held)
+    int rc = ll_managed__version_get(v, x->of->snapshot, key, &own, out, err);
+    if (!rc)
         rc = copy(t->db, pin, out, err);
     lladd_dtable_unpin(&own);
     ll_managed__version_release(x->t, v);
+    return rc;
+}
+
+/* Pins for the columns of a held version, before they are copied. */
+struct own_pins {
+    struct lladd_dtable_pin *pins;
+    size_t n;
+};
+
+static void own_free(struct lladd_db *db, struct own_pins *o)
+{
+    for (size_t i = 0; i < o->n; i++)
+        lladd_dtable_unpin(&o->pins[i]);
+    lladd_mem_free(db, o->pins);
+    *o = (struct own_pins){.n = 0};
+}
+
+/* *out: the same columns, with the own pins. */
+static int own_columns(struct lladd_db *db, struct own_pins *o,
+                       const struct lladd_dtable_columns *want, struct lladd_dtable_columns *out,
+                       struct lladd_error *err)
+{
+    if (want->n + 1 > o->n) {
+        own_free(db, o);
+        o->pins = lladd_mem_alloc(db, (want->n + 1) * sizeof *o->pins);
+        if (!o->pins)
+            return ll_managed__no_memory(err);
+        memset(o->pins, 0, (want->n + 1) * sizeof *o->pins);
+        o->n = want->n + 1;
+    }
+    *out = *want;
+    out->pins = o->pins;
+    return 0;
+}
+
+static int copy_columns(struct lladd_db *db, const struct lladd_dtable_columns *want,
+                        enum lladd_dtable_state state, struct lladd_error *err)
+{
+    for (size_t i = 0; state == LLADD_DTABLE_FOUND && i < want->n; i++)
+        TRY(copy(db, &want->pins[i], &want->values[i], err));
+    return 0;
+}
+
+static int held_columns(const struct lladd_dtable *t, const struct ll_version *v,
+                        const struct lladd_dtable_key *key,
+                        const struct lladd_dtable_columns *want, enum lladd_dtable_state *state,
+                        struct lladd_error *err)
+{
+    struct own_pins own = {.n = 0};
+    struct lladd_dtable_columns mine;
+    int rc = own_columns(t->db, &own, want, &mine, err);
+    if (!rc)
+        rc = ll_managed__version_columns(v, key, &mine, state, err);
+    if (!rc)
+        rc = copy_columns(t->db, want, *state, err);
+    own_free(t->db, &own);
     return rc;
 }
 
@@ -68,7 +123,7 @@ static int lookup_columns(const struct lladd_dtable *t, const struct lladd_dtabl
     struct lladd_dtable_value row = {.state = LLADD_DTABLE_ABSENT};
     struct ll_version *v = version(of(t));
     bool held = is_held(v);
-    int rc = held ? ll_managed__version_columns(v, key, want, state, err) : 0;
+    int rc = held ? held_columns(t, v, key, want, state, err) : 0;
     ll_managed__version_release(of(t)->t, v);
     if (held || rc)
         return rc;
@@ -98,10 +153,12 @@ static int interval(const struct lladd_dtable *t, const struct lladd_dtable_key 
 struct cursor {
     struct ll_rows rows;
     struct ll_version *v;
+    struct own_pins own;
 };
 
 static int begin(const struct ll_snapshot_table *x, struct cursor *c, struct lladd_error *err)
 {
+    c->own = (struct own_pins){.n = 0};
     c->v = version(x);
     int rc = ll_managed__rows_open(x->t, c->v, x->of->snapshot, NULL, &c->rows, err);
     if (rc)
@@ -111,6 +168,7 @@ static int begin(const struct ll_snapshot_table *x, struct cursor *c, struct lla
 
 static void end(const struct ll_snapshot_table *x, struct cursor *c)
 {
+    own_free(x->base.db, &c->own);
     ll_managed__rows_close(x->base.db, &c->rows);
     ll_managed__version_release(x->t, c->v);
 }
@@ -130,10 +188,12 @@ static void cursor_close(const struct lladd_dtable *t, void *cursor)
 
 static bool is_late(const struct ll_snapshot_table *x, const struct cursor *c)
 {
-    return !is_held(c->v) && lladd_atomic_load64(&x->t->cutoff) > x->of->snapshot;
+    return is_held(c->v) ? lladd_atomic_load64(&c->v->replaced) != 0
+                         : lladd_atomic_load64(&x->t->cutoff) > x->of->snapshot;
 }
 
-/* Moves from the cursor's version to the held one. A key that was kept stays valid. */
+/* Moves from the cursor's version to the one that has the rows now. A key that was kept stays
+ * valid. */
 static int go_over(const struct ll_snapshot_table *x, struct cursor *c, struct lladd_error *err)
 {
     struct cursor next;
@@ -188,21 +248,29 @@ static int cursor_columns(const struct lladd_dtable *t, void *cursor,
                           const struct lladd_dtable_columns *want, enum lladd_dtable_state *state,
                           struct lladd_error *err)
 {
-    const struct cursor *c = cursor;
+    struct cursor *c = cursor;
+    struct lladd_dtable_columns mine;
     struct lladd_dtable_value row;
-    (void)t;
-    if (is_held(c->v))
-        return lladd_dtable_row_columns(c->rows.cursor, want, state, err);
+    if (is_held(c->v)) {
+        TRY(own_columns(t->db, &c->own, want, &mine, err));
+        TRY(lladd_dtable_row_columns(c->rows.cursor, &mine, state, err));
+        return copy_columns(t->db, want, *state, err);
+    }
     TRY(lladd_dtable_row(c->rows.cursor, NULL, &row, err));
     return lladd_dtable_row_unpack(&row, want, state, err);
 }
 
-/* A cursor on a held version goes over to no other version, so the caller may move its leader. */
+/* The caller may move the leader of a cursor on a held version until the version is replaced. The
+ * leader is a cursor on a run, and the run's own word never changes. */
 static bool cursor_lead(const struct lladd_dtable *t, void *cursor, struct lladd_dtable_lead *out)
 {
     const struct cursor *c = cursor;
     (void)t;
-    return is_held(c->v) && lladd_dtable_cursor_lead(c->rows.cursor, out);
+    if (!is_held(c->v) || !lladd_dtable_cursor_lead(c->rows.cursor, out))
+        return false;
+    out->word = &c->v->replaced;
+    out->led_columns = true; /* they are copied */
+    return true;
 }
 
 const struct lladd_dtable_class ll_managed__snapshot_class = {

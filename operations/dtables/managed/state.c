@@ -13,7 +13,7 @@
  *   unlogged.c                         unlogged tables, with no rows in the journal
  *   snapshot.c, snapshot_read.c        open snapshots, for readers without a transaction
  *   flush.c, compact.c                 memtables to a run, runs to one run
- *   hold.c                             what flushes do for open snapshots
+ *   hold.c, difference.c               what flushes and compactions do for open snapshots
  *   reclaim.c                          freeing replaced runs
  *   change.c                           changes of the manifest, for flush.c, compact.c, reclaim.c
  *                                      and alter.c

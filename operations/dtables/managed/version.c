@@ -32,6 +32,7 @@ void ll_managed__version_release(struct lladd_managed *t, struct ll_version *v)
 {
     if (!v || lladd_atomic_sub64(&v->refs, 1) != 1)
         return;
+    ll_managed__tables_free(t->db, &v->layered);
     for (uint32_t i = 0; i < v->n_mems; i++)
         ll_managed__mem_drop(v->mems[i]);
     for (uint32_t i = 0; i < v->n_runs; i++)
@@ -179,6 +180,50 @@ void ll_managed__run_drop(struct ll_managed_run *r)
         ll_managed__wake(t->all);
 }
 
+void ll_managed__run_discard(struct lladd_managed *t, struct ll_managed_run *r)
+{
+    if (r)
+        lladd_dtable_close(r->table);
+    lladd_mem_free(t->db, r);
+}
+
+/* ---- runs as tables -------------------------------------------------------------------------- */
+
+void ll_managed__tables_free(struct lladd_db *db, struct ll_version_tables *x)
+{
+    while (x->n_made)
+        lladd_dtable_close(x->made[--x->n_made]);
+    lladd_mem_free(db, x->tables);
+    *x = (struct ll_version_tables){.n = 0};
+}
+
+/* Begins with the oldest run. The tables made so far are at the end of the array. */
+int ll_managed__tables_make(struct lladd_db *db, struct ll_managed_run *const *runs, uint32_t n,
+                            struct ll_version_tables *x, struct lladd_error *err)
+{
+    uint32_t at = n;
+    int rc = 0;
+    *x = (struct ll_version_tables){
+        .tables = lladd_mem_alloc(db, (2 * (size_t)n + 1) * sizeof *x->tables)};
+    if (!x->tables)
+        return ll_managed__no_memory(err);
+    x->made = x->tables + n;
+    for (uint32_t i = n; i-- > 0 && !rc;) {
+        if (!runs[i]->over || at == n) {
+            x->tables[--at] = runs[i]->table;
+            continue;
+        }
+        rc = lladd_dtable_version(db, runs[i]->table, x->tables[at], &x->tables[at], err);
+        if (!rc)
+            x->made[x->n_made++] = x->tables[at];
+    }
+    x->n = n - at;
+    memmove(x->tables, x->tables + at, x->n * sizeof *x->tables);
+    if (rc)
+        ll_managed__tables_free(db, x);
+    return rc;
+}
+
 /* ---- lookups --------------------------------------------------------------------------------- */
 
 static bool run_may_have(const struct ll_managed_run *r, const struct lladd_dtable_key *key)
@@ -207,11 +252,24 @@ static __attribute__((noinline)) int ask_from(const struct ll_version *v, uint32
     return rc;
 }
 
+static int ask_layered(const struct ll_version_tables *x, const struct lladd_dtable_key *key,
+                       struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
+                       struct lladd_error *err)
+{
+    int rc = 0;
+    out->state = LLADD_DTABLE_ABSENT;
+    for (uint32_t i = 0; i < x->n && !rc && out->state == LLADD_DTABLE_ABSENT; i++)
+        rc = lladd_dtable_ask(x->tables[i], key, pin, out, err);
+    return rc;
+}
+
 int ll_managed__version_get(const struct ll_version *v, uint64_t snapshot,
                             const struct lladd_dtable_key *key, struct lladd_dtable_pin *pin,
                             struct lladd_dtable_value *out, struct lladd_error *err)
 {
     uint32_t i = 0;
+    if (v->layered.tables)
+        return ask_layered(&v->layered, key, pin, out, err);
     while (i < v->n_mems && ll_managed__version_skips(v, v->mems[i], key))
         i++;
     if (i < v->n_mems)
@@ -229,6 +287,10 @@ int ll_managed__version_columns(const struct ll_version *v, const struct lladd_d
                                 enum lladd_dtable_state *state, struct lladd_error *err)
 {
     int rc = 0;
+    for (uint32_t i = 0; i < v->layered.n && !rc && *state == LLADD_DTABLE_ABSENT; i++)
+        rc = lladd_dtable_lookup_columns(v->layered.tables[i], key, want, state, err);
+    if (v->layered.tables)
+        return rc;
     for (uint32_t i = 0; i < v->n_runs && !rc && *state == LLADD_DTABLE_ABSENT; i++)
         if (run_may_have(v->runs[i], key))
             rc = lladd_dtable_lookup_columns(v->runs[i]->table, key, want, state, err);
