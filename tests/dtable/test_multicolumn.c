@@ -337,12 +337,12 @@ START_TEST(packed_rows)
 }
 END_TEST
 
-/* copy_column copies values of one column; it ends before a row without such a value. */
-START_TEST(one_column)
+/* copy_column copies values of one column; it ends before a row without such a value, or with one
+ * of another size. */
+static void copies_columns(const struct lladd_dtable *t, unsigned turns)
 {
-    struct lladd_dtable *t = build_rows(4000, 300);
     for (uint32_t column = 0; column <= COLUMNS; column++)
-        for (unsigned turn = 0; turn < 200; turn++) {
+        for (unsigned turn = 0; turn < turns; turn++) {
             static unsigned char out[8 * 4000];
             size_t place = draw(m.n), n = 1 + draw(turn % 2 ? 4000 : 20), width = 0, got = 0;
             size_t room = turn % 3 ? sizeof out : draw(sizeof out);
@@ -359,12 +359,20 @@ START_TEST(one_column)
                     ck_assert(lladd_dtable_row_column(lladd_span_of(r->value, r->len), column, &v));
                 if (i < got) {
                     ck_assert_int_eq(v.state, LLADD_DTABLE_FOUND);
+                    ck_assert_uint_eq(v.bytes.len, width);
                     ck_assert_mem_eq(v.bytes.data, out + i * width, width);
                 } else {
-                    ck_assert(v.state != LLADD_DTABLE_FOUND || got == n || got == room / width);
+                    ck_assert(v.state != LLADD_DTABLE_FOUND || v.bytes.len != width || got == n ||
+                              got == room / width);
                 }
             }
         }
+}
+
+START_TEST(one_column)
+{
+    struct lladd_dtable *t = build_rows(4000, 300);
+    copies_columns(t, 200);
     compare_and_close(t);
 }
 END_TEST
@@ -468,6 +476,49 @@ START_TEST(exceptions_are_kept)
                                 : packed_row(i, room));
     }
     compare_and_close(end());
+}
+END_TEST
+
+/* An exception_dtable reads columns of both tables: of rows that base rejects, of the placeholder
+ * itself, and of rows that share some columns with it. */
+START_TEST(columns_of_exceptions)
+{
+    static const unsigned char number[8] = {5}, wide[20] = {5};
+    const struct lladd_dtable_value five = lladd_dtable_value_of(number, 4);
+    struct lladd_dtable_value columns[COLUMNS] = {
+        five, lladd_dtable_value_of(number, 1), lladd_dtable_value_of("XY", 2),
+        lladd_dtable_value_of(number, 8), lladd_dtable_value_of(number, 2)};
+    unsigned char rows[4][96];
+    struct lladd_dtable_value v[4];
+    char config[600], hex[200];
+    for (int i = 0; i < 4; i++) {
+        size_t size;
+        /* Row 0 is the placeholder. Base rejects row 1 because of one column, and row 2. */
+        columns[4] = lladd_dtable_value_of(i == 1 ? wide : number, i == 1 ? sizeof wide : 2);
+        columns[0] = i == 2 ? lladd_dtable_value_of(wide, 9) : five;
+        columns[2] = lladd_dtable_value_of(i == 3 ? "Z" : "XY", i == 3 ? 1 : 2);
+        ok_db(&b, lladd_dtable_row_size(columns, COLUMNS, &size, &b.err));
+        lladd_dtable_row_pack(columns, COLUMNS, rows[i]);
+        v[i] = lladd_dtable_value_of(rows[i], size);
+    }
+    for (size_t i = 0; i < v[0].bytes.len; i++)
+        (void)snprintf(hex + 2 * i, 3, "%02x", rows[0][i]);
+    (void)snprintf(config, sizeof config,
+                   "class(dt) exception_dtable config [ \"base\" class(dt) multicolumn_dtable "
+                   "\"base_config\" %s \"alt\" class(dt) linear_dtable \"reject_value\" blob %s ]",
+                   PARAMETERS, _i ? "010000" : hex);
+    begin(LLADD_DTABLE_U32, NULL, config, 4096);
+    m.packed = true;
+    for (uint32_t i = 0; i < 4000; i++) {
+        unsigned char room[96];
+        struct lladd_dtable_key key = lladd_dtable_u32(i * 2 + 5);
+        add(&key, i % 11 < 4 ? v[i % 11] : i % 500 == 7 ? lladd_dtable_tombstone()
+                                                       : packed_row(i, room));
+    }
+    struct lladd_dtable *t = end();
+    ck_assert_ptr_nonnull(t->kind->columns_at);
+    copies_columns(t, 60);
+    compare_and_close(t);
 }
 END_TEST
 
@@ -740,6 +791,7 @@ int main(void)
     tcase_add_test(tc, whole_values);
     tcase_add_test(tc, what_does_not_fit_is_rejected);
     tcase_add_test(tc, exceptions_are_kept);
+    tcase_add_loop_test(tc, columns_of_exceptions, 0, 2);
     tcase_add_test(tc, configurations);
     tcase_add_test(tc, codecs_alone);
     tcase_add_test(tc, own_codec);

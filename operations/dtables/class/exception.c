@@ -6,7 +6,10 @@
  * placeholder, in its place. A lookup that finds the placeholder in base asks alt. If alt does not
  * have the key, the placeholder is a genuine value. An error from alt is returned, never taken for
  * absence. The placeholder is tried at configuration, through every layer of base. Both tables get
- * their keys in order, so building buffers nothing. */
+ * their keys in order, so building buffers nothing.
+ *
+ * If base can read some columns of a packed row, so can the reader. Only if all of them are equal
+ * to those of the placeholder may the row be in alt; then the whole row is read. */
 #include "operations/dtables/class/classes.h"
 
 struct builder {
@@ -86,12 +89,19 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
     return rc;
 }
 
+static const struct lladd_dtable_class with_columns;
+
+/* A class that reads columns has other cursors, which are slower if base does not. */
 static int open(struct lladd_dtable *base, struct lladd_error *err)
 {
     struct reader *r = (struct reader *)base;
+    const struct lladd_dtable_class *below = base->base->kind;
     (void)err;
     r->alt = lladd_dtable_child(base, "alt");
     r->placeholder = placeholder_of(base->config);
+    if (below->columns_at && below->lookup_columns && below->copy_column &&
+        lladd_dtable_row_check(r->placeholder, NULL))
+        base->kind = &with_columns;
     return 0;
 }
 
@@ -171,6 +181,155 @@ static int copy(const struct lladd_dtable *base, uint64_t place, size_t n, unsig
     return rc;
 }
 
+/* ---- columns --------------------------------------------------------------------------------- */
+
+/* Is the value the placeholder's value of this column? */
+static bool is_of_placeholder(const struct reader *r, uint32_t column,
+                              const struct lladd_dtable_value *v)
+{
+    struct lladd_dtable_value p;
+    return lladd_dtable_row_column(r->placeholder, column, &p) && p.state == v->state &&
+           (p.state != LLADD_DTABLE_FOUND ||
+            (p.bytes.len == v->bytes.len &&
+             (p.bytes.len == 0 || memcmp(p.bytes.data, v->bytes.data, p.bytes.len) == 0)));
+}
+
+/* May the row with these columns be the placeholder? */
+static bool may_be_placeholder(const struct reader *r, const struct lladd_dtable_columns *want)
+{
+    bool may = true;
+    for (size_t i = 0; may && i < want->n; i++)
+        may = is_of_placeholder(r, want->numbers[i], &want->values[i]);
+    return may;
+}
+
+/* Gets the columns from alt, if base's value for the key is the placeholder. */
+static int columns_of_alt(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                          struct lladd_dtable_value *value,
+                          const struct lladd_dtable_columns *want, enum lladd_dtable_state *state,
+                          struct lladd_error *err)
+{
+    if (value->state != LLADD_DTABLE_FOUND ||
+        !is_placeholder((const struct reader *)base, value->bytes))
+        return 0;
+    TRY(ask_alt(base, key, &want->pins[want->n], value, err));
+    return lladd_dtable_row_unpack(value, want, state, err);
+}
+
+/* Without wanted columns, the first one is compared, too. */
+static int columns_at(const struct lladd_dtable *base, uint64_t place,
+                      const struct lladd_dtable_columns *want, enum lladd_dtable_state *state,
+                      struct lladd_error *err)
+{
+    static const uint32_t first = 0;
+    struct lladd_dtable_pin pins[2] = {LLADD_DTABLE_PIN_INIT, LLADD_DTABLE_PIN_INIT};
+    struct lladd_dtable_value value = {.state = LLADD_DTABLE_ABSENT};
+    const struct lladd_dtable_columns one = {1, &first, &value, pins};
+    const struct lladd_dtable_columns *some = want->n ? want : &one;
+    struct lladd_dtable_key key;
+    int rc = base->base->kind->columns_at(base->base, place, some, state, err);
+    if (!rc && *state == LLADD_DTABLE_FOUND &&
+        may_be_placeholder((const struct reader *)base, some)) {
+        rc = lladd_dtable_at(base->base, place, &pins[0], &key, &value, err);
+        rc = rc ? rc : columns_of_alt(base, &key, &value, want, state, err);
+    }
+    lladd_dtable_unpin(&pins[0]);
+    lladd_dtable_unpin(&pins[1]);
+    return rc;
+}
+
+static int lookup_columns(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                          const struct lladd_dtable_columns *want, enum lladd_dtable_state *state,
+                          struct lladd_error *err)
+{
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
+    struct lladd_dtable_value value;
+    int rc = lladd_dtable_lookup_columns(base->base, key, want, state, err);
+    if (rc || *state != LLADD_DTABLE_FOUND ||
+        !may_be_placeholder((const struct reader *)base, want))
+        return rc;
+    rc = lladd_dtable_ask(base->base, key, &pin, &value, err);
+    rc = rc ? rc : columns_of_alt(base, key, &value, want, state, err);
+    lladd_dtable_unpin(&pin);
+    return rc;
+}
+
+/* The values of a column that are being copied. */
+struct copying {
+    const struct lladd_dtable *base;
+    uint32_t column;
+    uint64_t place;
+    unsigned char *out;
+    size_t width;
+    struct lladd_dtable_pin pins[2];
+};
+
+/* Copies value i from the row of its place. *done: there was one of the right size. */
+static int copy_one(struct copying *c, size_t i, bool *done, struct lladd_error *err)
+{
+    struct lladd_dtable_value v = {.state = LLADD_DTABLE_ABSENT};
+    const struct lladd_dtable_columns one = {1, &c->column, &v, c->pins};
+    enum lladd_dtable_state state = LLADD_DTABLE_ABSENT;
+    int rc = columns_at(c->base, c->place + i, &one, &state, err);
+    *done = !rc && state == LLADD_DTABLE_FOUND && v.state == LLADD_DTABLE_FOUND &&
+            c->width && v.bytes.len == c->width;
+    if (*done)
+        memcpy(c->out + i * c->width, v.bytes.data, c->width);
+    return rc;
+}
+
+/* Replaces the placeholder's values among those from `from` up to *to; *to becomes the first one
+ * that cannot be copied. */
+static int replace(struct copying *c, size_t from, size_t *to, struct lladd_error *err)
+{
+    const struct reader *r = (const struct reader *)c->base;
+    int rc = 0;
+    for (size_t i = from; i < *to && !rc; i++) {
+        struct lladd_dtable_value v = lladd_dtable_value_of(c->out + i * c->width, c->width);
+        bool done = true;
+        if (is_of_placeholder(r, c->column, &v))
+            rc = copy_one(c, i, &done, err);
+        if (!done)
+            *to = i;
+    }
+    return rc;
+}
+
+/* Base's copy ends before a placeholder that has no value of this column, or one of another size.
+ * Then the row of alt comes next. */
+static int copy_column(const struct lladd_dtable *base, uint32_t column, uint64_t place, size_t n,
+                       unsigned char *out, size_t room, size_t *width, size_t *got,
+                       struct lladd_error *err)
+{
+    const struct lladd_dtable *below = base->base;
+    struct copying c = {.base = base, .column = column, .place = place, .out = out};
+    bool more = true;
+    int rc = 0;
+    *got = 0;
+    n = place < base->places ? n < base->places - place ? n : (size_t)(base->places - place) : 0;
+    while (!rc && more) {
+        size_t some = 0, end;
+        rc = below->kind->copy_column(below, column, place + *got, n - *got, out + *got * c.width,
+                                      room - *got * c.width, width, &some, err);
+        more = !rc && (*got == 0 || *width == c.width);
+        if (!more)
+            break;
+        c.width = *width;
+        end = *got + some;
+        rc = replace(&c, *got, &end, err);
+        more = end == *got + some && end < n && c.width && end < room / c.width;
+        *got = end;
+        if (!rc && more)
+            rc = copy_one(&c, end, &more, err);
+        *got += !rc && more;
+        more = more && *got < n && *got < room / c.width;
+    }
+    *width = c.width;
+    lladd_dtable_unpin(&c.pins[0]);
+    lladd_dtable_unpin(&c.pins[1]);
+    return rc;
+}
+
 static const struct lladd_dtable_param params[] = {
     {"base", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table for usual values"},
     {"alt", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table for what base rejects"},
@@ -179,20 +338,16 @@ static const struct lladd_dtable_param params[] = {
     {NULL, LLADD_DTABLE_PARAM_END, false, 0, 0, 0, NULL},
 };
 
-const struct lladd_dtable_class ll_dtable_class_exception = {
-    .struct_size = sizeof(struct lladd_dtable_class),
-    .name = "exception_dtable",
-    .version = 1,
-    .about = "a restricted table, and one for the rows that it rejects",
-    .params = params,
-    .configure = configure,
-    .accepts = accepts,
-    .builder_size = sizeof(struct builder),
-    .begin = begin,
-    .add = add,
-    .reader_size = sizeof(struct reader),
-    .open = open,
-    .decode = decode,
-    .lookup = lookup,
-    .copy = copy,
-};
+#define EXCEPTION \
+    .struct_size = sizeof(struct lladd_dtable_class), .name = "exception_dtable", .version = 1, \
+    .about = "a restricted table, and one for the rows that it rejects", .params = params, \
+    .configure = configure, .accepts = accepts, .builder_size = sizeof(struct builder), \
+    .begin = begin, .add = add, .reader_size = sizeof(struct reader), .open = open, \
+    .decode = decode, .lookup = lookup, .copy = copy
+
+const struct lladd_dtable_class ll_dtable_class_exception = {EXCEPTION};
+
+static const struct lladd_dtable_class with_columns = {EXCEPTION,
+                                                       .columns_at = columns_at,
+                                                       .lookup_columns = lookup_columns,
+                                                       .copy_column = copy_column};
