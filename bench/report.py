@@ -50,6 +50,7 @@ def table(lines):
     yield "| bench | case | median | spread | unit | target | limit here | |"
     yield "| --- | --- | ---: | --- | --- | --- | --- | --- |"
     rows = [json.loads(line) for line in lines if line.startswith("{")]
+    rows = [row for row in rows if "case" in row]  # the others are for charts
     medians = {(row["bench"], row["case"]): row["median"] for row in rows}
     for row in rows:
         bound = bound_of(row, medians)

@@ -8,7 +8,7 @@ import statistics
 
 import report
 from rows import ASIDE, BESIDES, WEAKER, WEAKER_IN, instructions_of, ours
-from targets import target_table
+from targets import own_target_table, target_table
 
 number = report.number
 
@@ -240,7 +240,8 @@ def levels(rows):
 
 def own(path):
     with open(path, encoding="utf-8") as f:
-        return "\n".join(report.table(f))
+        lines = list(f)
+    return "\n".join(report.table(lines)) + own_target_table(lines)
 
 
 def edit(path, name, change):

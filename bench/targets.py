@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The project's targets for the workloads, and whether the rows reach them."""
+import json
+
 import report
 from rows import BIG, INTS, LONGS, WEAKER, best_for, instructions_of, peer_of, query
 
@@ -9,6 +11,7 @@ IN_PLACE = ("bdb", "lmdb", "sqlite", "wiredtiger", "kyotocabinet", "tdb")
 TRANSACTIONAL = ("bdb-hash", "bdb-btree", "lmdb", "sqlite", "wiredtiger", "rocksdb-txn", "tdb")
 assert not set(TRANSACTIONAL) & set(WEAKER)
 MILLION = 1000000
+TARGETS_HEAD = "| | here | target | | goal |\n| --- | ---: | --- | --- | --- |"
 
 
 def w1(engine, n, threads=1, fields=None):
@@ -130,6 +133,52 @@ AT_MOST = [
      1.2),
 ]
 
+# The targets of bench-weather and bench-codec: text, bench, case, and the goal, if there is one.
+# The bench prints the target itself, if it measures the size for which the target is.
+OWN = [
+    ("weather, tuples loaded, not logged", "weather", "lladd-unlogged: load", 1),
+    ("weather, compared with RocksDB", "weather", "lladd-unlogged / rocksdb: load"),
+    ("weather, longest batch of a thousand", "weather", "lladd-unlogged: longest batch"),
+    ("weather, memory in all", "weather", "lladd-unlogged: memory"),
+    ("weather, raw size compared with the size on the disk", "weather",
+     "lladd-unlogged: raw size / size on disk", 7),
+    ("weather, lookups compared with RocksDB", "weather", "lladd-unlogged / rocksdb: lookups"),
+    ("weather, tuples scanned", "weather", "lladd-unlogged: scan"),
+    ("weather, values of one column", "weather", "lladd-columns: one column"),
+    ("weather, tuples loaded, logged", "weather", "lladd-journal: load"),
+    ("codec, one column, compressed", "codec", "for, slowly growing, 1 column, in"),
+    ("codec, one column, decompressed", "codec", "for, slowly growing, 1 column, out"),
+    ("codec, ten columns, compressed", "codec", "for, slowly growing, 10 columns, in"),
+    ("codec, ten columns, decompressed", "codec", "for, slowly growing, 10 columns, out"),
+    ("codec, one column of random bits, compressed", "codec", "for, 12 random bits, 1 column, in"),
+    ("codec, one column of random bits, decompressed", "codec",
+     "for, 12 random bits, 1 column, out"),
+    ("codec, ten columns of random bits, compressed", "codec",
+     "for, 12 random bits, 10 columns, in"),
+    ("codec, ten columns of random bits, decompressed", "codec",
+     "for, 12 random bits, 10 columns, out"),
+]
+
+
+def own_target_table(lines):
+    """The table of OWN, from the JSON lines of the benches; "" if none of the targets was
+    measured."""
+    rows = {(row["bench"], row["case"]): row
+            for row in (json.loads(line) for line in lines if line.startswith("{"))
+            if "case" in row}
+    found = []
+    for text, bench, case, *goals in OWN:
+        row = rows.get((bench, case), {})
+        bound = report.bound_of(row, {})
+        if bound:
+            unit = f" {row['unit']}" if row["unit"] else ""
+            goal = goals and (f"{number(goals[0])}{unit}", row["median"] >= goals[0])
+            sign = "at least" if bound[0] == ">=" else "at most"
+            found.append(verdict(text, f"{number(row['median'])}{unit}",
+                                 f"{sign} {number(bound[1])}{unit}",
+                                 report.met(row["median"], bound), goal or None))
+    return "\n".join(["", "", TARGETS_HEAD, *found]) if found else ""
+
 
 def wanted_rate(rows, measured, target):
     """The (rate, text) of a target; None if the other side was not measured."""
@@ -159,8 +208,7 @@ def target_table(rows):
     lines += latency_lines(rows) + instruction_lines(rows)
     if not lines:
         return ""
-    return "\n".join(["### Targets", "", "| | here | target | | goal |",
-                      "| --- | ---: | --- | --- | --- |", *lines])
+    return "\n".join(["### Targets", "", TARGETS_HEAD, *lines])
 
 
 def verdict(text, here, target, met, goal=None):

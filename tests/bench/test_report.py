@@ -10,8 +10,10 @@ import unittest
 
 sys.path.insert(0, sys.argv.pop(1))
 import charts  # noqa: E402
+import report  # noqa: E402
 import summary  # noqa: E402
 import tables  # noqa: E402
+import targets  # noqa: E402
 
 
 def row(engine, rate, **other):
@@ -69,6 +71,27 @@ class Tables(unittest.TestCase):
         counts = {**INSTRUCTIONS, "engine": "lladd-btree", "instructions_per_op": 650.0}
         self.assertIn("| at most 1200 | met | 700 (reached) |",
                       line_of(tables.target_table([counts]), "| W10"))
+
+    def test_targets_of_the_benches_of_parts(self):
+        def own(case, median, target=None):
+            return json.dumps({"bench": "weather", "case": case, "unit": "x", "median": median,
+                               "min": median, "max": median, "target": target or ""})
+        lines = ['{"bench":"weather","series":"lladd-unlogged","points":[[1,2]]}',
+                 own("lladd-unlogged: load", 0.9, ">= 0.8"),
+                 own("lladd-unlogged: longest batch", 60, "<= 50"), own("lladd-columns: scan", 1)]
+        text = targets.own_target_table(lines)
+        self.assertEqual(len(text.strip().splitlines()), 4)
+        self.assertIn("| 0.9 x | at least 0.8 x | met | 1 x |",
+                      line_of(text, "| weather, tuples loaded, not logged"))
+        self.assertIn("| at most 50 x | **missed** |", line_of(text, "| weather, longest batch"))
+        self.assertEqual(targets.own_target_table(lines[:1]), "")
+        self.assertEqual(len(list(report.table(lines))), 5)
+
+    def test_every_target_of_the_benches_of_parts_is_printed(self):
+        folder = os.path.dirname(os.path.abspath(targets.__file__))
+        for text, bench, case, *_ in targets.OWN:
+            with open(os.path.join(folder, f"{bench}.c"), encoding="utf-8") as f:
+                self.assertIn(case.split(": ")[-1].split(", ")[-1] + '"', f.read(), text)
 
     def test_one_engine_is_not_another_with_a_longer_name(self):
         text = tables.target_table([row("lladd-hash-physical", 2500.0), row("leveldb", 2000.0)])
