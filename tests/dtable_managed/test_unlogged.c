@@ -615,6 +615,52 @@ START_TEST(old_snapshots)
 }
 END_TEST
 
+static uint64_t blocks_read(void)
+{
+    struct lladd_dtable_cache_stats s = {.struct_size = sizeof s};
+    lladd_dtable_cache_stats_get(b.db, &s);
+    return s.reads;
+}
+
+/* Puts and deletions read nothing of a run: neither the row that they replace, nor a filter, nor
+ * rows that may conflict. */
+START_TEST(puts_read_no_run)
+{
+    enum { ROWS = 3000 };
+    struct lladd_dtable_key from = lladd_dtable_u32(10), to = lladd_dtable_u32(20);
+    t = begin(_i ? LLADD_MANAGED_LEVELS : LLADD_MANAGED_TIERED);
+    for (uint64_t n = 1; n <= 2; n++) {
+        struct lladd_txn *txn = fixture_begin(&b);
+        at(txn, n, n);
+        for (uint32_t i = 0; i < ROWS; i++)
+            managed_put(txn, t, i, n == 1 ? "a row of some bytes" : "another one");
+        commit(txn);
+        digest();
+    }
+    ok_db(&b, lladd_checkpoint(b.db, &b.err));
+    t = managed_restart(&b);
+    uint64_t before = blocks_read();
+    for (uint64_t n = 3; n <= 4; n++) {
+        struct lladd_txn *txn = fixture_begin(&b);
+        at(txn, n, n);
+        for (uint32_t i = 0; i < ROWS; i += 3)
+            managed_put(txn, t, i, i % 2 ? "new" : NULL);
+        ok(txn, lladd_managed_delete_range(txn, t, &from, &to));
+        commit(txn);
+    }
+    ck_assert_uint_eq(blocks_read(), before);
+    struct lladd_txn *txn = fixture_begin(&b);
+    struct lladd_dtable_key key = lladd_dtable_u32(ROWS / 2 + 1);
+    char value[32] = {0};
+    size_t len;
+    ok(txn, lladd_managed_get(txn, t, &key, value, sizeof value, &len));
+    ck_assert_str_eq(value, "another one");
+    ck_assert_uint_gt(blocks_read(), before); /* the counter does count */
+    commit(txn);
+    managed_done(&b, t);
+}
+END_TEST
+
 /* ---- threads --------------------------------------------------------------------------------- */
 
 static uint32_t ended; /* atomic: the writer has ended */
@@ -783,6 +829,7 @@ int main(void)
     tcase_add_test(tc, a_digest_while_a_writer_is_open);
     tcase_add_test(tc, asynchronous_commits);
     tcase_add_loop_test(tc, old_snapshots, 0, 2);
+    tcase_add_loop_test(tc, puts_read_no_run, 0, 2);
     tcase_add_test(tc, every_allocation_fails_once);
     tcase_add_test(tc, every_write_fails);
     suite_add_tcase(s, tc);
