@@ -133,8 +133,8 @@ AT_MOST = [
      1.2),
 ]
 
-# The targets of bench-weather and bench-codec: text, bench, case, and the goal, if there is one.
-# The bench prints the target itself, if it measures the size for which the target is.
+# The targets of bench-weather, bench-orders and bench-codec: text, bench, case, and the goal, if
+# there is one. The bench prints the target itself, if it measures the size for which the target is.
 OWN = [
     ("weather, tuples loaded, not logged", "weather", "lladd-unlogged: load", 1),
     ("weather, compared with RocksDB", "weather", "lladd-unlogged / rocksdb: load"),
@@ -146,6 +146,8 @@ OWN = [
     ("weather, tuples scanned", "weather", "lladd-unlogged: scan"),
     ("weather, values of one column", "weather", "lladd-columns: one column"),
     ("weather, tuples loaded, logged", "weather", "lladd-journal: load"),
+    ("orders, versions kept for a snapshot, compared with the changed rows", "orders",
+     "snapshot: versions kept / rows changed"),
     ("codec, one column, compressed", "codec", "for, slowly growing, 1 column, in"),
     ("codec, one column, decompressed", "codec", "for, slowly growing, 1 column, out"),
     ("codec, ten columns, compressed", "codec", "for, slowly growing, 10 columns, in"),
