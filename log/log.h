@@ -92,8 +92,8 @@ int ll_log_started(struct ll_log *, struct lladd_error *);
 int ll_log_make_ring(struct ll_log *, struct lladd_error *);
 /* Stops background work and frees all memory. Does not make the log durable. */
 void ll_log_close(struct ll_log *);
-/* For a clean close: stops background work, forces the log, removes dead files that are not kept for
- * reuse, and returns the log's end, which the caller stores in the control file as
+/* For a clean close: stops background work, forces the log, removes dead files that it does not
+ * keep for reuse, and returns the log's end, which the caller stores in the control file as
  * ll_log_start.end. */
 int ll_log_finish(struct ll_log *, lladd_lsn *end, struct lladd_error *);
 /* Call after ll_log_finish: returns the values for ll_log_start.segment and .segment_bytes. */
@@ -315,7 +315,7 @@ int ll_log_cursor_follow(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record
 /* ---- space ---- */
 
 /* Truncates the log: segments that are wholly below lsn and durable may be reused or removed. An
- * lsn below that of an earlier call has no effect. */
+ * earlier call with a higher lsn does not count: the log that it has left may be pinned since. */
 int ll_log_truncate(struct ll_log *, lladd_lsn lsn, struct lladd_error *);
 /* The first LSN of the contiguous log. 0: the directory could not be read. (After damage there may
  * be older segments, below a missing or damaged one: directory.c.) */

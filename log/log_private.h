@@ -55,7 +55,6 @@ struct ll_log__segments {
     struct ll_vec dead;
     uint64_t chain;              /* first LSN of the oldest segment of the contiguous log */
     uint64_t highest_end;        /* no LSN from here on was handed out; exception: LOG-1 in log.c */
-    uint64_t truncated;          /* truncation LSN: no record below it is needed */
     uint64_t disk_bytes;         /* total size of the files */
     struct ll_log__seg *granted; /* the segment from which credit is granted */
     bool listed;                 /* the directory has been read */

@@ -9,9 +9,7 @@ int ll_log_truncate(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
         return ll_fail(err, LLADD_READ_ONLY, "the log is open for reading");
     lladd_mutex_lock(&segs->mutex);
     int rc = ll_log__ensure_listed(log, err);
-    if (!rc && lsn.v > segs->truncated)
-        segs->truncated = lsn.v;
-    uint64_t below = segs->truncated;
+    uint64_t below = lsn.v;
     /* Before the log is ready, the end of the scan counts as durable: ll_log_start makes the
      * accepted records durable before it looks for space. */
     uint64_t durable =

@@ -200,6 +200,19 @@ START_TEST(truncation)
 }
 END_TEST
 
+/* The first call has left log that was not durable yet. Meanwhile a pin may need this log. */
+START_TEST(a_truncation_takes_no_more_than_it_is_asked_for)
+{
+    fixture_create(&f);
+    fill_to(30000);
+    must(&f, ll_log_truncate(f.log, ll_log_tail(f.log), &f.err));
+    force(&f);
+    must(&f, ll_log_truncate(f.log, lladd_lsn_of(8), &f.err));
+    ck_assert_uint_eq(ll_log_oldest(f.log).v, 8);
+    check_records(&f, 0, f.count);
+}
+END_TEST
+
 /* A clean stop leaves two files for reuse, even if nothing else ran after the truncation: each run
  * of a program may be too short for other work. The two are the largest. */
 START_TEST(a_clean_stop_removes_released_files)
@@ -604,6 +617,7 @@ int main(void)
     tcase_add_test(t, zeros_ahead_for_frequent_syncs);
     tcase_add_test(t, no_zeros_for_a_waiting_writer);
     tcase_add_test(t, truncation);
+    tcase_add_test(t, a_truncation_takes_no_more_than_it_is_asked_for);
     tcase_add_test(t, a_clean_stop_removes_released_files);
     tcase_add_test(t, truncation_stops_at_durable);
     tcase_add_test(t, reader_keeps_its_file);
