@@ -223,7 +223,7 @@ struct lladd_dst_event {
     X(NAME_TAKEN, "name-taken", "O16", "a put does not compare the object that it finds") \
     X(EXPIRE_ORDER, "expire-order", "O3", "the manifest of an expired backup is deleted last") \
     X(EXPIRE_KEPT, "expire-kept", "O3", "an expiry deletes log that an older kept backup needs") \
-    X(EXPIRE_RUNNING, "expire-running", "O16", "an expiry deletes log that a running backup needs") \
+    X(EXPIRE_RUNNING, "expire-running", "O16", "an expiry takes log that a running backup needs") \
     X(ABSENT_LOST, "absent-lost", "O16", "open snapshots show rows that were put later") \
     X(VERSION_LEAKS, "version-leaks", "O10", "the manifest does not list what a merge keeps")
 

@@ -6,11 +6,12 @@
  *
  * The log tells which pages are blank: a page is blank if no record about the page follows the
  * record that takes the page. The record that takes the page follows the records of the page's
- * earlier use. So if redo meets a record of the earlier use, the log also has the record that takes
- * the page. If a page is allocated now, the record that takes it was not undone: after its undo,
- * the page would be free until another record takes it. A page that was written in bulk and not
- * changed since looks blank, too. That does no harm: redo meets no record of such a page, so
- * recovery does not ask about it.
+ * earlier use. So if redo meets a record of the earlier use, the log from the start of redo on also
+ * has the record that takes the page. Older log, which a pin may keep, is not read: it may be
+ * damaged. If a page is allocated now, the record that takes it was not undone: after its undo, the
+ * page would be free until another record takes it. A page that was written in bulk and not changed
+ * since looks blank, too. That does no harm: redo meets no record of such a page, so recovery does
+ * not ask about it.
  *
  * Recovery asks about one page at a time, and only about pages without a base, so it hardly ever
  * asks. The first question reads the log; each later one reads only what is new. */
@@ -73,14 +74,12 @@ static void see(struct ll_operations *ops, const struct lladd_log_entry *e)
 }
 
 /* Reads the log from where the last call has ended. */
-static int read_on(struct ll_operations *ops, struct lladd_error *err)
+static int read_on(struct ll_operations *ops, lladd_lsn redo, struct lladd_error *err)
 {
     struct ll_blank_pages *b = &ops->alloc.blank;
-    lladd_lsn end = lladd_durable_lsn(ops->db), from = b->upto;
+    lladd_lsn end = lladd_durable_lsn(ops->db), from = b->upto.v ? b->upto : redo;
     struct lladd_log_cursor *cursor;
     struct lladd_log_entry e;
-    if (from.v == 0)
-        TRY(lladd_log_needed(ops->db, &from, err));
     TRY(lladd_log_open(ops->db, from, NULL, &cursor, err));
     int rc = lladd_log_next(cursor, &e, err);
     for (; !rc && e.lsn.v < end.v; rc = lladd_log_next(cursor, &e, err))
@@ -101,7 +100,7 @@ int ll_operations__is_blank(struct ll_operations *ops, lladd_pageno page, bool *
     TRY(lladd_stats_get(ops->db, &s));
     TRY(lladd_log_force(ops->db, lladd_lsn_of(s.log_tail - 1), err));
     TRY(want_bits(ops, err));
-    TRY(read_on(ops, err));
+    TRY(read_on(ops, lladd_lsn_of(s.log_tail - s.redo_bytes), err));
     *out = page.v / 64 < b->n_words && b->bits[page.v / 64] >> page.v % 64 & 1;
     return 0;
 }

@@ -190,6 +190,18 @@ void fixture_forget_log(struct fixture *r, lladd_pageno scratch)
     } while (fixture_stats(r).log_oldest < end);
 }
 
+void fixture_fuzzy_checkpoint(struct fixture *r, lladd_pageno scratch)
+{
+    uint64_t before = fixture_stats(r).checkpoints;
+    for (unsigned i = 0; fixture_stats(r).checkpoints == before; i++) {
+        struct lladd_txn *txn = fixture_begin(r);
+        ok(txn, cell_put_wide(txn, cell_of(scratch, 40), i, 1500));
+        done(lladd_commit_async(txn, NULL));
+        ok_db(r, lladd_maintain(r->db, NULL, &r->err));
+        ck_assert_uint_lt(i, 1000);
+    }
+}
+
 struct lladd_stats fixture_stats(struct fixture *r)
 {
     struct lladd_stats s = {.struct_size = sizeof s};

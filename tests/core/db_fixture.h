@@ -117,6 +117,9 @@ void fixture_expect(struct fixture *, struct cell, uint64_t value);
 /* Commits, takes checkpoints and reopens until the log has no record from before the call. After
  * that, only the page `scratch` can be rebuilt from the log. Changes cell 1 of `scratch`. */
 void fixture_forget_log(struct fixture *, lladd_pageno scratch);
+/* Commits until a checkpoint is due, and takes it. It writes only pages that have been dirty since
+ * before the previous checkpoint. Changes cells of `scratch` from 40 on. */
+void fixture_fuzzy_checkpoint(struct fixture *, lladd_pageno scratch);
 /* Commits changes of cell 1 of `scratch` until the log is longer by at least this many bytes. */
 void fixture_fill_log(struct fixture *, lladd_pageno scratch, uint64_t bytes);
 struct lladd_stats fixture_stats(struct fixture *);

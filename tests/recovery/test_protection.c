@@ -333,19 +333,6 @@ static void damage(lladd_pageno page)
     fixture_file_write(&r, "pages", bytes, sizeof bytes, page.v * 4096 + 1024);
 }
 
-/* Writes log until lladd_maintain takes a checkpoint, which writes back pages with old changes. */
-static void fuzzy_checkpoint(lladd_pageno scratch)
-{
-    uint64_t before = fixture_stats(&r).checkpoints;
-    for (unsigned i = 0; fixture_stats(&r).checkpoints == before; i++) {
-        struct lladd_txn *txn = fixture_begin(&r);
-        ok(txn, cell_put_wide(txn, cell_of(scratch, 40), i, 1500));
-        done(lladd_commit_async(txn, NULL));
-        ok_db(&r, lladd_maintain(r.db, NULL, &r.err));
-        ck_assert_uint_lt(i, 1000);
-    }
-}
-
 static int older_log_cases[] = {
     0, RESERVED, INSTANT, INSTANT | RESERVED, INSTANT | NO_INDEX, INSTANT | NO_INDEX | RESERVED};
 
@@ -365,12 +352,12 @@ START_TEST(a_damaged_page_is_rebuilt_from_older_log)
             ok_db(&r,
                   lladd_pin_set(r.db, "kept", lladd_lsn_of(fixture_stats(&r).log_tail), &r.err));
         fixture_pages(&r, page, MANY);
-        fuzzy_checkpoint(scratch);
+        fixture_fuzzy_checkpoint(&r, scratch);
         for (unsigned i = 0; i < MANY; i++)
             fixture_set(&r, cell_of(page[i], 1), i + 1);
         if (!kept)
             fixture_forget_log(&r, scratch);
-        fuzzy_checkpoint(scratch);
+        fixture_fuzzy_checkpoint(&r, scratch);
         r.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* so that the last change logs no image */
         fixture_reopen(&r);
         struct lladd_txn *loser = fixture_begin(&r);
@@ -428,8 +415,8 @@ START_TEST(a_page_of_an_earlier_use_is_no_base)
     done(lladd_commit(txn));
     free(bytes);
     fixture_set(&r, cell_of(page, 1), 5); /* logs an image */
-    fuzzy_checkpoint(scratch);
-    fuzzy_checkpoint(scratch);
+    fixture_fuzzy_checkpoint(&r, scratch);
+    fixture_fuzzy_checkpoint(&r, scratch);
     r.options.flags |= LLADD_OPT_ATOMIC_PAGES;
     fixture_reopen(&r);
     fixture_set(&r, cell_of(page, 2), 6);
@@ -466,7 +453,7 @@ START_TEST(a_checkpoint_without_atomic_pages_trusts_no_older_write)
     r.options.flags &= ~(uint32_t)LLADD_OPT_ATOMIC_PAGES;
     test_world_fail_at(&r.world, "checkpoint.before_flush", 1, EIO); /* that of the recovery */
     fixture_open(&r);
-    fuzzy_checkpoint(scratch);
+    fixture_fuzzy_checkpoint(&r, scratch);
     fixture_crash(&r, &fault_kill);
     fixture_open(&r); /* takes a checkpoint after its recovery */
     fixture_expect(&r, cell_of(page, 0), 7);
@@ -491,7 +478,7 @@ START_TEST(a_freed_page_that_is_allocated_again_is_no_damage)
     lladd_pageno page = fixture_page(&r), freed = fixture_page(&r);
     fixture_forget_log(&r, page);
     fixture_set(&r, cell_of(freed, 0), 1);
-    fuzzy_checkpoint(page);
+    fixture_fuzzy_checkpoint(&r, page);
     fixture_set(&r, cell_of(freed, 1), 2);
     struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_page_free(txn, freed));
@@ -500,7 +487,7 @@ START_TEST(a_freed_page_that_is_allocated_again_is_no_damage)
     ok(txn, lladd_page_alloc(txn, &next)); /* drops the page */
     ck_assert_uint_eq(next.v, freed.v);
     done(late ? lladd_abort(txn) : lladd_commit(txn));
-    fuzzy_checkpoint(page);
+    fixture_fuzzy_checkpoint(&r, page);
     fixture_set(&r, cell_of(page, 0), 6);
     fixture_crash(&r, &fault_power);
     r.options.recovery = instant ? LLADD_RECOVER_INSTANT : LLADD_RECOVER_FULL;
