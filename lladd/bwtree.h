@@ -12,9 +12,10 @@
  *
  * Limits. A tree is volatile: it lives in memory, from lladd_bwtree_open_volatile to
  * lladd_bwtree_close. It has no transactions and no log; nothing of it is stored. Keys have at most
- * LLADD_BWTREE_KEY_MAX bytes, values at most LLADD_BWTREE_VALUE_MAX. Deletions do not merge pages:
- * a page that has lost its rows stays, and takes new rows of its range. Nothing limits the memory
- * of a tree; lladd_bwtree_stats_get says how much it uses.
+ * LLADD_BWTREE_KEY_MAX bytes, values at most LLADD_BWTREE_VALUE_MAX. A page that has lost most of
+ * its rows is merged into a neighbour, if both have the same parent and there is room. The number
+ * of levels does not fall. Nothing limits the memory of a tree; lladd_bwtree_stats_get says how
+ * much it uses.
  *
  * Reading gives no isolation. Each call reads or changes one row at one moment during the call: the
  * tree is linearizable. The calls for several rows do this row by row. A cursor's move over the end
@@ -167,7 +168,8 @@ LLADD_API int lladd_bwtree_cursor_row(struct lladd_bwtree_cursor *, struct lladd
  *  meanwhile. The counters count since the tree was opened. Each pair of counters tells how often
  *  the compare-and-swap of such a change succeeded, and how often another thread's came first: a
  *  change of a row and an index term are then tried again, so is a consolidation if it can take the
- *  other thread's change along, and a split is left to a later thread. */
+ *  other thread's change along, and a split is left to a later thread. So is a merge, also if
+ *  another merge or a split of an inner page is under way. */
 struct lladd_bwtree_stats {
     size_t struct_size;
     uint64_t rows;
@@ -183,13 +185,15 @@ struct lladd_bwtree_stats {
     uint64_t terms, terms_failed; /**< index terms that parents got */
     uint64_t consolidations, consolidations_failed;
     uint64_t helped; /**< index terms that a thread added for another thread's split */
+    uint64_t merges, merges_failed; /**< pages that were merged into others */
 };
 /** Fills as much as out->struct_size says. Reads every page. */
 LLADD_API int lladd_bwtree_stats_get(struct lladd_bwtree *, struct lladd_bwtree_stats *,
                                      struct lladd_error *);
 /** Checks that the keys of each page are in order and in the page's range, that the ranges of each
- *  level meet, that parents name the pages that begin at their terms, and that chains are linked
- *  right. LLADD_BUG: the message says what is wrong. No thread may change the tree meanwhile. */
+ *  level meet, that parents name the pages that begin at their terms, that no merge is unfinished
+ *  except for want of memory, and that chains are linked right. LLADD_BUG: the message says what is
+ *  wrong. No thread may change the tree meanwhile. */
 LLADD_API int lladd_bwtree_check(struct lladd_bwtree *, struct lladd_error *);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_BWTREE_BWTREE_H
 #define LL_OPERATIONS_BWTREE_BWTREE_H
-/* Bw-trees in memory: see tree.c. The rules BWM-1 to BWM-5 are in docs/structures-bwtree.md. */
+/* Bw-trees in memory: see tree.c. The rules BWM-1 to BWM-8 are in docs/structures-bwtree.md. */
 #include "operations/shared/try.h"
 
 #include <lladd/bwtree.h>
@@ -15,6 +15,8 @@
 /* Page identifiers (PIDs) are numbers below 2^32. The root's never changes; it is no page's right
  * neighbour, so as a right link it means "none". */
 enum { BW_ROOT = 0, BW_NONE = 0 };
+/* No PID. In the word `shape`: an inner page is being split. */
+#define BW_INNER_SPLIT UINT32_MAX
 
 /* The mapping table: chunk k has FIRST << k words, so a few chunks have words for all PIDs. */
 enum { BW_CHUNK_BITS = 10, BW_CHUNKS = 33 - BW_CHUNK_BITS, BW_STRIPES = 32, BW_LINE = 64 };
@@ -24,7 +26,13 @@ enum bw_kind {
     BW_PUT,    /* the key has this value */
     BW_DELETE, /* the key has no row */
     BW_SPLIT,  /* keys from `key` on are in the page `child` */
-    BW_TERM    /* of an inner page: keys from `key` on, up to `high`, are in the page `child` */
+    BW_TERM,   /* of an inner page: keys from `key` on, up to `high`, are in the page `child` */
+    BW_DROP,   /* of an inner page: `key` has no term any more. Keys from it on, up to `high`, are
+                * in the page `child` or right of it */
+    /* The next two take part in a merge (merge.c). They are only heads of chains. */
+    BW_MERGE, /* keys from `key` on are in the page `content`, which was the state of `child` */
+    BW_REMOVE /* the page is being merged into its left neighbour: `key` and `child` are its own low
+               * key and PID. A thread that has come here reads the page that `next` leads to */
 };
 
 /* A state of a page: the head of a chain of deltas, or a page without deltas. Constant from the
@@ -36,7 +44,7 @@ struct bw_state {
     uint32_t chain;              /* number of deltas from here on */
     uint8_t kind, level;         /* level 0: a leaf */
     bool alone;                  /* a delta with a block of its own, not in the slab of its page */
-    bool bounded;                /* BW_TERM: there is a high key */
+    bool bounded;                /* BW_TERM, BW_DROP: there is a high key */
 };
 
 /* A key, or a place among keys. `head` has the first eight bytes as a number, the first byte
@@ -87,11 +95,12 @@ struct bw_delta {
     struct bw_page *page; /* the end of the chain */
     uint64_t head;
     uint32_t at; /* number of the page's rows with lower keys */
-    uint32_t value_len;
+    uint32_t value_len; /* BW_MERGE, BW_REMOVE: the number of the merge */
     uint16_t key_len, high_len;
     uint32_t child;
-    /* BW_TERM: the head of the high key. Trees that are not small: the key's bytes. BW_PUT: the
-     * value. BW_TERM, in trees that are not small: the high key's bytes. */
+    /* From BW_TERM on: the head of the high key; BW_MERGE: the address of `content`. Trees that are
+     * not small: the key's bytes. BW_PUT: the value. BW_TERM and BW_DROP, in trees that are not
+     * small: the high key's bytes. */
     unsigned char bytes[];
 };
 
@@ -99,7 +108,7 @@ struct bw_delta {
 struct bw_counts {
     uint64_t updates, updates_failed, splits, splits_failed, terms, terms_failed, consolidations,
         consolidations_failed; /* atomic */
-    uint64_t helped, unused[7];
+    uint64_t helped, merges, merges_failed, unused[5];
 };
 _Static_assert(sizeof(struct bw_counts) == 2 * BW_LINE, "counters are whole lines");
 
@@ -109,21 +118,31 @@ struct lladd_bwtree {
     uint32_t key_size, value_size, page_bytes, leaf_chain, inner_chain;
     bool small; /* keys of 1 to 8 bytes, values of a fixed length */
     uint64_t chunks[BW_CHUNKS]; /* atomic: uint64_t * to the words, or 0. A word is atomic: struct
-                                 * bw_state *; of a free PID: the next free PID */
+                                 * bw_state *; of a free PID: twice the next free PID, plus 1 */
     struct bw_counts counts[BW_STRIPES];
     uint64_t next;   /* atomic: PIDs from here on were never used */
     uint64_t free;   /* atomic: a free PID, or 0; above it, the number of changes of this word */
     uint64_t memory; /* atomic: bytes */
+    /* Atomic. The lower half: the PID of the page that is being merged, BW_INNER_SPLIT, or 0. The
+     * upper half: how often it was not 0. */
+    uint64_t shape;
+    uint64_t removed; /* atomic: number of pages that were merged into others */
 };
 _Static_assert(offsetof(struct lladd_bwtree, chunks) % 8 == 0, "atomic words are aligned");
 _Static_assert(offsetof(struct lladd_bwtree, counts) % 8 == 0, "atomic words are aligned");
 _Static_assert(offsetof(struct lladd_bwtree, next) % 8 == 0, "atomic words are aligned");
+_Static_assert(offsetof(struct lladd_bwtree, shape) % 8 == 0, "atomic words are aligned");
+
+/* At the end of a call its thread looks after so many pages; it forgets others. */
+enum { BW_TODO = 8 };
 
 /* A call: the thread's stay in an epoch. */
 struct bw_call {
     struct lladd_bwtree *t;
     struct lladd_epoch *in;
     struct bw_counts *counts;
+    uint32_t todo[BW_TODO]; /* pages that may have to be merged or consolidated */
+    uint32_t n_todo;
 };
 
 /* ---- keys ------------------------------------------------------------------------------------ */
@@ -175,12 +194,22 @@ static inline struct bw_page *bw_bottom(const struct bw_state *s)
 }
 static inline struct bw_key bw_delta_key(const struct bw_delta *d)
 {
-    return (struct bw_key){d->bytes + (d->s.kind == BW_TERM ? 8 : 0), d->key_len, d->head};
+    return (struct bw_key){d->bytes + (d->s.kind >= BW_TERM ? 8 : 0), d->key_len, d->head};
 }
-/* Only of a BW_TERM that is bounded. */
+/* Only of a BW_TERM or BW_DROP that is bounded. */
 static inline struct bw_key bw_delta_high(const struct bw_delta *d)
 {
     return (struct bw_key){d->bytes + 8 + d->key_len, d->high_len, lladd_get64(d->bytes)};
+}
+/* Only of a BW_MERGE: the page that was merged. */
+static inline struct bw_page *bw_content(const struct bw_state *s)
+{
+    return (struct bw_page *)(uintptr_t)lladd_get64(bw_delta_of(s)->bytes);
+}
+/* Only of a BW_MERGE or BW_REMOVE: the value that `shape` has while the merge is unfinished. */
+static inline uint64_t bw_ticket(const struct bw_state *s)
+{
+    return (uint64_t)bw_delta_of(s)->value_len << 32 | bw_delta_of(s)->child;
 }
 /* Only of a BW_PUT. */
 static inline const unsigned char *bw_delta_value(const struct lladd_bwtree *t,
@@ -263,7 +292,8 @@ static inline uint64_t *bw_word(struct lladd_bwtree *t, uint32_t pid)
 /* The present state of a page. Sequentially consistent, as epochs need (lladd/epoch.h). */
 static inline const struct bw_state *bw_load(struct lladd_bwtree *t, uint32_t pid)
 {
-    return (const struct bw_state *)(uintptr_t)lladd_atomic_look64(bw_word(t, pid));
+    uint64_t word = lladd_atomic_look64(bw_word(t, pid));
+    return (const struct bw_state *)(uintptr_t)word;
 }
 /* Replaces a page's state. Returns false if the present state is another one. */
 static inline bool bw_replace(struct lladd_bwtree *t, uint32_t pid, const struct bw_state *old,
@@ -287,10 +317,14 @@ int ll_bwtree__no_memory(struct lladd_error *, const char *what);
 /* Checks a key's length, and makes the key. */
 int ll_bwtree__key(const struct lladd_bwtree *, const void *key, size_t len, struct bw_key *,
                    struct lladd_error *);
+/* merge.c: merges and consolidates the pages in c->todo. */
+void ll_bwtree__look_after(struct bw_call *);
 /* Enters an epoch. LLADD_NO_MEMORY. */
 int ll_bwtree__enter(struct lladd_bwtree *, struct bw_call *, struct lladd_error *);
 static inline void bw_leave(struct bw_call *c)
 {
+    if (__builtin_expect(c->n_todo > 0, 0))
+        ll_bwtree__look_after(c);
     lladd_epoch_leave(c->t->epochs, c->in);
 }
 
@@ -298,13 +332,13 @@ static inline void bw_leave(struct bw_call *c)
 
 /* A part of a new page: rows from..to-1 of another page, then the row of a delta (nullable). */
 struct bw_piece {
+    const struct bw_page *page;
     uint32_t from, to;
     const struct bw_delta *delta;
 };
-/* What a new page is made of. The level and the width of rows are those of `from`, except for a new
- * root (ll_bwtree__page_root). */
+/* What a new page is made of, except for a new root (ll_bwtree__page_root). */
 struct bw_plan {
-    const struct bw_page *from;
+    uint8_t level;
     const struct bw_piece *pieces;
     size_t n_pieces;
     struct bw_key low, high;
@@ -320,7 +354,7 @@ struct bw_page *ll_bwtree__page_root(struct lladd_bwtree *, uint8_t level, uint3
                                      struct bw_key middle, uint32_t second);
 /* Frees a page that no other thread has seen, without its chain. */
 void ll_bwtree__page_free(struct lladd_bwtree *, struct bw_page *);
-/* Frees a page and the chain that ends at it. */
+/* Frees a page and the chain that ends at it; of a merge delta, the merged page, too. */
 void ll_bwtree__chain_free(struct lladd_bwtree *, const struct bw_state *head);
 /* Retires a chain with its page. */
 void ll_bwtree__chain_retire(struct bw_call *, const struct bw_state *head);
@@ -336,11 +370,16 @@ struct bw_change {
     uint32_t child;
     struct bw_key high;
     bool bounded;
+    const struct bw_page *content;
 };
 /* Makes a delta to be put in front of `head`; `at`: the number of the page's rows with lower keys.
  * NULL: out of memory. */
 struct bw_delta *ll_bwtree__delta(struct lladd_bwtree *, const struct bw_state *head, uint32_t at,
                                   const struct bw_change *);
+/* Writes a delta that has a block of its own (`alone`) or not. */
+void ll_bwtree__delta_fill(const struct lladd_bwtree *, struct bw_delta *,
+                           const struct bw_state *head, uint32_t at, const struct bw_change *,
+                           bool alone);
 /* Frees a delta that no thread sees. */
 void ll_bwtree__delta_free(struct lladd_bwtree *, const struct bw_delta *);
 /* Bytes of a delta with keys and a value of these lengths. */
@@ -356,7 +395,7 @@ struct bw_seen {
     uint32_t at;                /* number of the page's rows with lower keys */
     uint32_t value_len;         /* of the row found */
     const unsigned char *value; /* of the row found */
-    uint32_t child;             /* in an inner page; with BW_RIGHT: the right neighbour */
+    uint32_t child;             /* of the term found; with BW_RIGHT: the right neighbour */
     struct bw_key from;         /* with BW_RIGHT: the key at which the right neighbour begins */
 };
 /* The number of the page's rows with keys below the key, between lo and hi. The key is in the
@@ -372,9 +411,14 @@ enum bw_step ll_bwtree__look(const struct lladd_bwtree *, const struct bw_state 
 /* Searches an inner page for the child that has the aim. Fills in `child` and `from`. */
 enum bw_step ll_bwtree__step(const struct lladd_bwtree *, const struct bw_state *,
                              const struct bw_aim *, struct bw_seen *);
-/* Descends to the page of this level that has the aim. With `helps`, terms that are missing on the
- * way are added. Returns its state, and the PID; NULL: the tree has no such level. The page may be
- * left of the right one. */
+/* Goes down from state s of *pid to the page of this level that has the aim, but not beyond a page
+ * that is being removed. With `helps`, terms that are missing on the way are added, and merges are
+ * finished. Returns the page's state, and the PID. The page may be left of the right one. */
+const struct bw_state *ll_bwtree__go_down(struct bw_call *, const struct bw_state *s,
+                                          const struct bw_aim *, uint32_t level, bool helps,
+                                          uint32_t *pid);
+/* Goes down from the root to the page of this level that has the aim, or to one on its left. Of a
+ * page that is being removed, returns the state from before. NULL: the tree has no such level. */
 const struct bw_state *ll_bwtree__descend(struct bw_call *, const struct bw_aim *, uint32_t level,
                                           bool helps, uint32_t *pid);
 /* Finds the page of this level that has the aim, without adding terms. NULL: the tree has no
@@ -384,23 +428,58 @@ const struct bw_state *ll_bwtree__find(struct bw_call *, const struct bw_aim *, 
 /* The right neighbour in this state, and the key at which it begins; BW_NONE: there is none. */
 uint32_t ll_bwtree__right(const struct lladd_bwtree *, const struct bw_state *, struct bw_key *);
 
+/* The state of a page in which a reader that has come to it finds its keys (merge.c). */
+static inline const struct bw_state *bw_read(struct lladd_bwtree *t, uint32_t pid)
+{
+    const struct bw_state *s = bw_load(t, pid);
+    return __builtin_expect(s->kind == BW_REMOVE, 0) ? s->next : s;
+}
+
 /* ---- consolidate.c, split.c ------------------------------------------------------------------ */
 
 /* Makes a page of a chain. NULL: out of memory. */
 struct bw_page *ll_bwtree__fold(struct lladd_bwtree *, const struct bw_state *head, bool slab);
 /* Consolidates a page with this state, and with the deltas that other threads put in front of it
- * meanwhile. Then splits the page if it is too large and there were no such deltas. Both may fail
- * without harm. */
+ * meanwhile. May fail without harm. Returns the new page; NULL: it failed, or there were such
+ * deltas. */
+struct bw_page *ll_bwtree__renew(struct bw_call *, uint32_t pid, const struct bw_state *head);
+/* Is the page so large, and has so many rows, that it is to be split? */
+bool ll_bwtree__is_large(const struct lladd_bwtree *, uint32_t level, uint32_t n, uint32_t used);
+/* Consolidates the page as ll_bwtree__renew does. Then splits it if it is large, or has it looked
+ * after at the end of the call if it is small. */
 void ll_bwtree__consolidate(struct bw_call *, uint32_t pid, const struct bw_state *head);
 /* Consolidates the page if the chain of this delta, which was just installed, is long, and no newer
  * delta's thread is about to do it. */
 void ll_bwtree__maintain(struct bw_call *, uint32_t pid, const struct bw_delta *);
 /* Splits a page without deltas, if no other thread changes it meanwhile. */
 void ll_bwtree__split(struct bw_call *, uint32_t pid, struct bw_page *);
+/* The key after `key` at which the page's next term begins, or else the page's right neighbour.
+ * false: there is none. */
+bool ll_bwtree__next_term(const struct lladd_bwtree *, const struct bw_state *, struct bw_key key,
+                          struct bw_key *next);
 /* Adds the term of a page that was split off, if the parent lacks it: `child` is of this level, and
  * begins at `from`. Gives up if memory is lacking. */
 void ll_bwtree__post(struct bw_call *, uint32_t level, struct bw_key from, uint32_t child,
                      bool helps);
+
+/* ---- merge.c --------------------------------------------------------------------------------- */
+
+/* Is a page without deltas, of which this is the number of rows and their bytes, to be merged into
+ * another one? */
+bool ll_bwtree__is_small(const struct lladd_bwtree *, uint32_t level, uint32_t n, uint32_t used);
+/* Has the page looked after at the end of the call. */
+void ll_bwtree__remember(struct bw_call *, uint32_t pid);
+/* Before a change of page `pid`, which has this BW_MERGE or BW_REMOVE: finishes the merge, and
+ * consolidates a page with a BW_MERGE. false: out of memory. */
+bool ll_bwtree__settle(struct bw_call *, uint32_t pid, const struct bw_state *);
+/* Finishes the merge of this BW_MERGE, so that it may be replaced. false: out of memory. */
+bool ll_bwtree__finish_merge(struct bw_call *, const struct bw_state *merged);
+/* Gets the right to merge page `pid` or, with BW_INNER_SPLIT, to split an inner page. Returns the
+ * value that `shape` has until it is given back; 0: another thread has the right. */
+uint64_t ll_bwtree__shape_take(struct bw_call *, uint32_t pid);
+void ll_bwtree__shape_give(struct lladd_bwtree *, uint64_t taken);
+/* Frees a BW_REMOVE. */
+void ll_bwtree__removed_free(struct lladd_bwtree *, const struct bw_state *);
 
 static inline void bw_count(uint64_t *counter)
 {

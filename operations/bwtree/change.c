@@ -6,7 +6,8 @@
  * the moment of its compare-and-swap, and was decided on the state that it replaced (BWM-2).
  *
  * A writer that has to follow a right link has met a split without its index term, and adds the
- * term before it goes on (BWM-4). After its own change it consolidates a long chain.
+ * term before it goes on (BWM-4). It finishes a merge in which the leaf takes part (BWM-6). After
+ * its own change it consolidates a long chain.
  */
 #include "operations/bwtree/bwtree.h"
 
@@ -31,7 +32,10 @@ static int install(struct bw_call *c, enum what what, const struct bw_change *ch
     const struct bw_state *s = ll_bwtree__descend(c, &aim, 0, true, &pid);
     for (;;) {
         struct bw_seen seen;
-        if (__builtin_expect(s->level > 0, 0)) { /* the root is no leaf any more */
+        /* The root is no leaf any more, or the page is being merged. */
+        if (__builtin_expect(s->level > 0 || s->kind >= BW_MERGE, 0)) {
+            if (s->kind >= BW_MERGE && !ll_bwtree__settle(c, pid, s))
+                return ll_bwtree__no_memory(err, "a merge");
             s = ll_bwtree__descend(c, &aim, 0, true, &pid);
             continue;
         }

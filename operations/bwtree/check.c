@@ -86,6 +86,8 @@ static void add_counts(struct lladd_bwtree *t, struct lladd_bwtree_stats *out)
         out->consolidations += lladd_atomic_load64_relaxed(&c->consolidations);
         out->consolidations_failed += lladd_atomic_load64_relaxed(&c->consolidations_failed);
         out->helped += lladd_atomic_load64_relaxed(&c->helped);
+        out->merges += lladd_atomic_load64_relaxed(&c->merges);
+        out->merges_failed += lladd_atomic_load64_relaxed(&c->merges_failed);
     }
 }
 
@@ -118,12 +120,15 @@ static int check_chain(const struct walk *w, uint32_t pid, const struct bw_state
                        struct lladd_error *err)
 {
     const struct bw_page *p = bw_bottom(s);
+    const struct bw_state *head = s;
     for (; s->kind != BW_PAGE; s = s->next) {
         const struct bw_delta *d = bw_delta_of(s);
         if (s->chain != s->next->chain + 1 || s->number != s->next->number + 1)
             return wrong(err, w, pid, "a delta has a wrong number");
         if (d->page != p || s->level != w->level)
             return wrong(err, w, pid, "a delta belongs to another page");
+        if (s->kind >= BW_MERGE && s != head)
+            return wrong(err, w, pid, "there is a delta in front of a merge's");
         if (d->at != ll_bwtree__lower(w->t, p, bw_delta_key(d), 0, p->n))
             return wrong(err, w, pid, "a delta states a wrong place in the page");
     }
@@ -150,18 +155,27 @@ static int check_rows(const struct walk *w, uint32_t pid, const struct bw_page *
     return 0;
 }
 
-/* Each child begins where its term says, one level below (BWM-3). */
+/* The key at which a page begins in any state. */
+static struct bw_key begins_at(const struct lladd_bwtree *t, const struct bw_state *s)
+{
+    return s->kind == BW_REMOVE ? bw_delta_key(bw_delta_of(s)) : bw_low(t, bw_bottom(s));
+}
+
+/* Each child begins where its term says, one level below (BWM-3). It was not removed, except in an
+ * unfinished merge (BWM-6). */
 static int check_children(const struct walk *w, uint32_t pid, const struct bw_page *p,
                           struct lladd_error *err)
 {
     if (p->n == 0 || bw_compare(w->t, bw_row_key(w->t, p, 0), bw_low(w->t, p)) != 0)
         return wrong(err, w, pid, "it has no child for its low key");
     for (uint32_t i = 0; i < p->n; i++) {
-        const struct bw_page *child = bw_bottom(bw_load(w->t, bw_row_child(w->t, p, i)));
-        if (child->s.level + 1u != w->level)
+        const struct bw_state *child = bw_load(w->t, bw_row_child(w->t, p, i));
+        if (child->level + 1u != w->level)
             return wrong(err, w, pid, "a child is of another level");
-        if (bw_compare(w->t, bw_low(w->t, child), bw_row_key(w->t, p, i)) != 0)
+        if (bw_compare(w->t, begins_at(w->t, child), bw_row_key(w->t, p, i)) != 0)
             return wrong(err, w, pid, "a child does not begin at its term");
+        if (child->kind == BW_REMOVE && lladd_atomic_look64(&w->t->shape) != bw_ticket(child))
+            return wrong(err, w, pid, "a child was merged into another page");
     }
     return 0;
 }
@@ -181,9 +195,19 @@ static int check_page(void *ctx, const struct walk *w, uint32_t pid, const struc
     return rc;
 }
 
+/* `shape` is free, or names a page in an unfinished merge. */
+static int check_shape(struct lladd_bwtree *t, struct lladd_error *err)
+{
+    uint32_t pid = (uint32_t)lladd_atomic_look64(&t->shape);
+    if (pid == BW_NONE || (pid != BW_INNER_SPLIT && bw_load(t, pid)->kind == BW_REMOVE))
+        return 0;
+    return lladd_error_set(err, LLADD_BUG, "a Bw-tree neither merges nor splits inner pages");
+}
+
 int lladd_bwtree_check(struct lladd_bwtree *t, struct lladd_error *err)
 {
     bool there = true;
+    TRY(check_shape(t, err));
     for (uint32_t level = 0; there; level++)
         TRY(walk_level(t, level, check_page, NULL, &there, err));
     return 0;

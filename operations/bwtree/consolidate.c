@@ -7,6 +7,9 @@
  * change the page meanwhile. If it has only put deltas in front of the chain, they are copied in
  * front of the new page, which then replaces the longer chain. So two threads that change one page
  * in turn do not keep each other from consolidating it.
+ *
+ * A page with a merge delta is replaced by a page with the rows of both pages, when the merge is
+ * finished (BWM-6). A page with a remove delta is not consolidated.
  */
 #include "operations/bwtree/bwtree.h"
 
@@ -77,21 +80,23 @@ static size_t make_pieces(const struct lladd_bwtree *t, struct fold *f, const st
     uint32_t from = 0, end = f->split ? f->split->at : page->n;
     for (size_t i = 0; i < f->n; i++) {
         const struct bw_delta *d = f->deltas[i];
-        f->pieces[i] = (struct bw_piece){from, d->at, d->s.kind == BW_DELETE ? NULL : d};
+        bool gone = d->s.kind == BW_DELETE || d->s.kind == BW_DROP;
+        f->pieces[i] = (struct bw_piece){page, from, d->at, gone ? NULL : d};
         from = d->at + ll_bwtree__row_is(t, page, d->at, bw_delta_key(d));
     }
-    f->pieces[f->n] = (struct bw_piece){from, end, NULL};
+    f->pieces[f->n] = (struct bw_piece){page, from, end, NULL};
     return f->n + 1;
 }
 
 struct bw_page *ll_bwtree__fold(struct lladd_bwtree *t, const struct bw_state *head, bool slab)
 {
     struct bw_page *page = bw_bottom(head), *made;
-    struct bw_plan plan = {.from = page, .low = bw_low(t, page), .slab = slab};
+    struct bw_plan plan = {.level = head->level, .low = bw_low(t, page), .slab = slab};
     struct fold f;
     if (fold_begin(t, &f, head->chain))
         return NULL;
-    for (const struct bw_state *s = head; s->kind != BW_PAGE; s = s->next) {
+    bool merged = head->kind == BW_MERGE;
+    for (const struct bw_state *s = merged ? head->next : head; s->kind != BW_PAGE; s = s->next) {
         const struct bw_delta *d = bw_delta_of(s);
         if (s->kind != BW_SPLIT)
             fold_add(t, &f, d);
@@ -99,6 +104,9 @@ struct bw_page *ll_bwtree__fold(struct lladd_bwtree *t, const struct bw_state *h
             f.split = d;
     }
     plan.n_pieces = make_pieces(t, &f, page);
+    if (merged)
+        f.pieces[plan.n_pieces++] =
+            (struct bw_piece){bw_content(head), 0, bw_content(head)->n, NULL};
     plan.pieces = f.pieces;
     plan.right = ll_bwtree__right(t, head, &plan.high);
     made = ll_bwtree__page_build(t, &plan);
@@ -135,6 +143,8 @@ static bool take_along(struct lladd_bwtree *t, const struct bw_state **made,
 {
     const struct bw_delta *late[ALONG];
     uint32_t n = 0;
+    if (now->kind >= BW_MERGE)
+        return false;
     if (bw_bottom(now) != bw_bottom(head) || now->chain - head->chain + (*made)->chain > ALONG)
         return false;
     for (const struct bw_state *s = now; s != head; s = s->next)
@@ -148,26 +158,44 @@ static bool take_along(struct lladd_bwtree *t, const struct bw_state **made,
     return true;
 }
 
-void ll_bwtree__consolidate(struct bw_call *c, uint32_t pid, const struct bw_state *head)
+struct bw_page *ll_bwtree__renew(struct bw_call *c, uint32_t pid, const struct bw_state *head)
 {
     struct lladd_bwtree *t = c->t;
+    if (head->kind == BW_REMOVE || (head->kind == BW_MERGE && !ll_bwtree__finish_merge(c, head)))
+        return NULL;
     struct bw_page *p = ll_bwtree__fold(t, head, true);
     if (!p)
-        return;
+        return NULL;
     const struct bw_state *made = &p->s;
     while (!bw_replace(t, pid, head, made)) {
         const struct bw_state *now = bw_load(t, pid);
         bw_count(&c->counts->consolidations_failed);
         if (!take_along(t, &made, head, now)) {
             ll_bwtree__chain_free(t, made);
-            return;
+            return NULL;
         }
         head = now;
     }
     bw_count(&c->counts->consolidations);
     ll_bwtree__chain_retire(c, head);
-    if (made == &p->s && p->used > t->page_bytes && p->n >= (p->s.level ? CHILDREN : ROWS))
+    return made == &p->s ? p : NULL;
+}
+
+bool ll_bwtree__is_large(const struct lladd_bwtree *t, uint32_t level, uint32_t n, uint32_t used)
+{
+    return used > t->page_bytes && n >= (level ? CHILDREN : ROWS);
+}
+
+void ll_bwtree__consolidate(struct bw_call *c, uint32_t pid, const struct bw_state *head)
+{
+    const struct lladd_bwtree *t = c->t;
+    struct bw_page *p = ll_bwtree__renew(c, pid, head);
+    if (!p)
+        return;
+    if (ll_bwtree__is_large(t, p->s.level, p->n, p->used))
         ll_bwtree__split(c, pid, p);
+    else if (ll_bwtree__is_small(t, p->s.level, p->n, p->used))
+        ll_bwtree__remember(c, pid);
 }
 
 void ll_bwtree__maintain(struct bw_call *c, uint32_t pid, const struct bw_delta *d)

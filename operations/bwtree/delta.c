@@ -15,7 +15,7 @@ size_t ll_bwtree__delta_size(const struct lladd_bwtree *t, enum bw_kind kind, ui
                              uint32_t high_len, uint32_t value_len)
 {
     size_t size = sizeof(struct bw_delta);
-    size += kind == BW_TERM ? 8 : kind == BW_PUT ? value_len : 0;
+    size += kind >= BW_TERM ? 8 : kind == BW_PUT ? value_len : 0;
     size += t->small ? 0 : (size_t)key_len + high_len;
     return (size + 7) & ~(size_t)7;
 }
@@ -35,8 +35,8 @@ static void *room_in(struct bw_page *page, size_t size)
 static void copy_bytes(const struct lladd_bwtree *t, struct bw_delta *d, const struct bw_change *c)
 {
     unsigned char *to = d->bytes;
-    if (c->kind == BW_TERM) {
-        lladd_put64(to, c->high.head);
+    if (c->kind >= BW_TERM) {
+        lladd_put64(to, c->kind == BW_MERGE ? (uintptr_t)c->content : c->high.head);
         to += 8;
     }
     if (!t->small) {
@@ -49,16 +49,10 @@ static void copy_bytes(const struct lladd_bwtree *t, struct bw_delta *d, const s
         lladd_copy(to, c->high.bytes, c->high.len);
 }
 
-struct bw_delta *ll_bwtree__delta(struct lladd_bwtree *t, const struct bw_state *head, uint32_t at,
-                                  const struct bw_change *c)
+void ll_bwtree__delta_fill(const struct lladd_bwtree *t, struct bw_delta *d,
+                           const struct bw_state *head, uint32_t at, const struct bw_change *c,
+                           bool alone)
 {
-    struct bw_page *page = bw_bottom(head);
-    uint32_t high_len = c->bounded ? c->high.len : 0;
-    size_t size = ll_bwtree__delta_size(t, c->kind, c->key.len, high_len, c->value_len);
-    struct bw_delta *d = room_in(page, size);
-    bool alone = d == NULL;
-    if (alone && (d = ll_bwtree__alloc(t, size)) == NULL)
-        return NULL;
     d->s = (struct bw_state){.next = head,
                              .number = head->number + 1,
                              .chain = head->chain + 1,
@@ -66,14 +60,26 @@ struct bw_delta *ll_bwtree__delta(struct lladd_bwtree *t, const struct bw_state 
                              .level = head->level,
                              .alone = alone,
                              .bounded = c->bounded};
-    d->page = page;
+    d->page = bw_bottom(head);
     d->head = c->key.head;
     d->at = at;
     d->value_len = c->value_len;
     d->key_len = (uint16_t)c->key.len;
-    d->high_len = (uint16_t)high_len;
+    d->high_len = c->bounded ? (uint16_t)c->high.len : 0;
     d->child = c->child;
     copy_bytes(t, d, c);
+}
+
+struct bw_delta *ll_bwtree__delta(struct lladd_bwtree *t, const struct bw_state *head, uint32_t at,
+                                  const struct bw_change *c)
+{
+    uint32_t high_len = c->bounded ? c->high.len : 0;
+    size_t size = ll_bwtree__delta_size(t, c->kind, c->key.len, high_len, c->value_len);
+    struct bw_delta *d = room_in(bw_bottom(head), size);
+    bool alone = d == NULL;
+    if (alone && (d = ll_bwtree__alloc(t, size)) == NULL)
+        return NULL;
+    ll_bwtree__delta_fill(t, d, head, at, c, alone);
     return d;
 }
 

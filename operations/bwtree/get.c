@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lookups. A reader sees the key's row as it was when the reader loaded the leaf's word. It passes
- * by unfinished splits, through right links. Leaves that no writer comes back to would keep their
- * chains, and be slow to read; so now and then a reader that has met a long chain consolidates it.
+ * Lookups. A reader sees the key's row as it was when the reader loaded the leaf's word or, if the
+ * leaf is being merged, at a moment before (merge.c). It passes by unfinished splits and merges.
+ * Leaves that no writer comes back to would keep their chains, and be slow to read; so now and then
+ * a reader that has met a long chain consolidates it.
  */
 #include "operations/bwtree/bwtree.h"
 
@@ -24,7 +25,7 @@ static int look_up(struct bw_call *c, struct bw_key key, struct bw_seen *seen)
     uint32_t pid;
     const struct bw_state *s = ll_bwtree__descend(c, &aim, 0, false, &pid);
     while (ll_bwtree__look(c->t, s, &aim, seen) == BW_RIGHT)
-        s = bw_load(c->t, pid = seen->child);
+        s = bw_read(c->t, pid = seen->child);
     if (s->chain >= LONG)
         tidy(c, pid, s);
     return seen->found ? 0 : LLADD_NOT_FOUND;

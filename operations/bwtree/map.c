@@ -7,9 +7,11 @@
  * installs it with a compare-and-swap, before any PID of the chunk is given out. Words stay where
  * they are.
  *
- * A PID is free if its split failed, so no other thread has seen it. Free PIDs form a stack: the
- * word of each has the next one. A thread may read a word that is no link any more; the number of
- * changes in `free` then makes its compare-and-swap fail.
+ * A PID is free if its split failed, so that no other thread has seen it, or if its page was merged
+ * into another one, and all threads that may have seen it have left their epochs. Free PIDs form a
+ * stack: the word of each has the next one, as twice the PID plus 1, so it is not the address of a
+ * state. A thread may read a word that is no link any more; the number of changes in `free` then
+ * makes its compare-and-swap fail.
  */
 #include "operations/bwtree/bwtree.h"
 
@@ -32,7 +34,7 @@ int ll_bwtree__pid_take(struct lladd_bwtree *t, uint32_t *pid)
 {
     uint64_t free = lladd_atomic_look64(&t->free);
     while ((uint32_t)free) {
-        uint64_t next = lladd_atomic_load64(bw_word(t, (uint32_t)free));
+        uint64_t next = lladd_atomic_load64(bw_word(t, (uint32_t)free)) >> 1;
         uint64_t changed = ((free >> 32) + 1) << 32 | (uint32_t)next;
         *pid = (uint32_t)free;
         if (lladd_atomic_cas64(&t->free, &free, changed))
@@ -40,7 +42,7 @@ int ll_bwtree__pid_take(struct lladd_bwtree *t, uint32_t *pid)
     }
     uint64_t next = lladd_atomic_load64(&t->next);
     do {
-        if (next > UINT32_MAX || ensure_chunk(t, next))
+        if (next >= BW_INNER_SPLIT || ensure_chunk(t, next))
             return LLADD_NO_MEMORY;
     } while (!lladd_atomic_cas64(&t->next, &next, next + 1));
     *pid = (uint32_t)next;
@@ -51,7 +53,7 @@ void ll_bwtree__pid_give(struct lladd_bwtree *t, uint32_t pid)
 {
     uint64_t free = lladd_atomic_look64(&t->free);
     do {
-        lladd_atomic_store64(bw_word(t, pid), (uint32_t)free);
+        lladd_atomic_store64(bw_word(t, pid), (free & UINT32_MAX) << 1 | 1);
     } while (!lladd_atomic_cas64(&t->free, &free, ((free >> 32) + 1) << 32 | pid));
 }
 

@@ -21,15 +21,14 @@ static uint32_t delta_value(const struct bw_delta *d, uint32_t level)
 static void measure(const struct lladd_bwtree *t, const struct bw_plan *plan, uint32_t *n,
                     uint32_t *used)
 {
-    const struct bw_page *from = plan->from;
-    uint32_t rows = 0, entries = 0, level = from->s.level;
+    uint32_t rows = 0, entries = 0, level = plan->level;
     for (size_t i = 0; i < plan->n_pieces; i++) {
         const struct bw_piece *p = &plan->pieces[i];
         rows += p->to - p->from + (p->delta != NULL);
         if (t->small)
             continue;
         if (p->from < p->to)
-            entries += bw_offset(from, p->to) - bw_offset(from, p->from);
+            entries += bw_offset(p->page, p->to) - bw_offset(p->page, p->from);
         if (p->delta)
             entries += 2u + p->delta->key_len + delta_value(p->delta, level);
     }
@@ -102,9 +101,9 @@ static void put_offset(struct fill *f, uint32_t row, uint32_t offset)
     lladd_put32((unsigned char *)(f->page->heads + f->page->n) + 4 * (size_t)row, offset);
 }
 
-static void copy_small(const struct lladd_bwtree *t, struct fill *f, const struct bw_page *from,
-                       const struct bw_piece *piece)
+static void copy_small(const struct lladd_bwtree *t, struct fill *f, const struct bw_piece *piece)
 {
+    const struct bw_page *from = piece->page;
     uint32_t n = piece->to - piece->from, width = bw_width(t, from->s.level);
     memcpy(f->page->heads + f->row, from->heads + piece->from, 8 * (size_t)n);
     memcpy(f->values, bw_after_heads(from) + (size_t)piece->from * width, (size_t)n * width);
@@ -112,14 +111,14 @@ static void copy_small(const struct lladd_bwtree *t, struct fill *f, const struc
     f->row += n;
 }
 
-static void copy_rows(const struct lladd_bwtree *t, struct fill *f, const struct bw_page *from,
-                      const struct bw_piece *piece)
+static void copy_rows(const struct lladd_bwtree *t, struct fill *f, const struct bw_piece *piece)
 {
+    const struct bw_page *from = piece->page;
     struct bw_page *to = f->page;
     if (piece->from == piece->to)
         return;
     if (t->small) {
-        copy_small(t, f, from, piece);
+        copy_small(t, f, piece);
         return;
     }
     uint32_t first = bw_offset(from, piece->from), end = bw_offset(from, piece->to);
@@ -193,7 +192,7 @@ struct bw_page *ll_bwtree__page_build(struct lladd_bwtree *t, const struct bw_pl
     bool bounded = plan->right != BW_NONE;
     uint32_t n, used;
     measure(t, plan, &n, &used);
-    struct bw_page *p = allocate(t, plan->from->s.level, n, used,
+    struct bw_page *p = allocate(t, plan->level, n, used,
                                  plan->low.len + (bounded ? plan->high.len : 0), plan->slab);
     if (!p)
         return NULL;
@@ -201,7 +200,7 @@ struct bw_page *ll_bwtree__page_build(struct lladd_bwtree *t, const struct bw_pl
     p->prefix = bounded && !t->small ? common(plan->low, plan->high) : 0;
     struct fill f = begin_rows(p);
     for (size_t i = 0; i < plan->n_pieces; i++) {
-        copy_rows(t, &f, plan->from, &plan->pieces[i]);
+        copy_rows(t, &f, &plan->pieces[i]);
         if (plan->pieces[i].delta)
             copy_delta(t, &f, plan->pieces[i].delta);
     }
@@ -261,6 +260,8 @@ void ll_bwtree__page_free(struct lladd_bwtree *t, struct bw_page *p)
 void ll_bwtree__chain_free(struct lladd_bwtree *t, const struct bw_state *head)
 {
     const struct bw_state *s = head, *next;
+    if (head->kind == BW_MERGE)
+        ll_bwtree__page_free(t, bw_content(head));
     for (; s->kind != BW_PAGE; s = next) {
         next = s->next;
         ll_bwtree__delta_free(t, bw_delta_of(s));
@@ -280,6 +281,8 @@ void ll_bwtree__chain_retire(struct bw_call *c, const struct bw_state *head)
     struct bw_page *p = bw_bottom(head);
     size_t bytes = p->bytes;
     p->last = head;
+    if (head->kind == BW_MERGE)
+        bytes += bw_content(head)->bytes;
     for (const struct bw_state *s = head; s->kind != BW_PAGE; s = s->next) {
         const struct bw_delta *d = bw_delta_of(s);
         if (s->alone)

@@ -3,7 +3,8 @@
  * Cursors. A cursor has a copy of a leaf, made as a consolidation makes a page. A move compares the
  * number of the leaf's state with that of the copy: a leaf's numbers never repeat, while memory of
  * an old state may be used again (BWM-5). If the numbers are equal, the copy is the leaf at this
- * moment. Otherwise the cursor copies the leaf again, from the key of its row.
+ * moment. Otherwise the cursor copies the leaf again, from the key of its row; also if any page was
+ * removed since, because the leaf's PID may be free now, or name another page (BWM-7).
  *
  * From the end of a leaf the cursor goes on at the leaf's high key, or in the leaf that ends at its
  * low key, by a descent. The copy covers the keys between both, so no row is left out or met twice.
@@ -15,6 +16,7 @@ struct lladd_bwtree_cursor {
     enum { NOWHERE, FIRST_END, AT_ROW, LAST_END } where;
     struct bw_page *copy; /* or NULL */
     uint32_t pid;         /* of the copied leaf */
+    uint64_t removed;     /* how many pages had been removed before it was copied */
     uint32_t at;          /* the row, with AT_ROW */
     bool has_low, has_high;
     struct bw_key low, high; /* bounds */
@@ -91,6 +93,7 @@ static int copy_leaf(struct lladd_bwtree_cursor *c, const struct bw_aim *aim,
     forget(c);
     c->where = NOWHERE;
     TRY(ll_bwtree__enter(c->t, &call, err));
+    c->removed = lladd_atomic_look64(&c->t->removed);
     const struct bw_state *s = ll_bwtree__find(&call, aim, 0, &c->pid);
     c->copy = ll_bwtree__fold(c->t, s, false);
     if (c->copy)
@@ -108,8 +111,11 @@ static int is_present(struct lladd_bwtree_cursor *c, bool *out, struct lladd_err
         c->where = NOWHERE;
         return rc;
     }
-    const struct bw_state *s = bw_load(c->t, c->pid);
-    *out = s->level == 0 && s->number == c->copy->s.number;
+    *out = lladd_atomic_look64(&c->t->removed) == c->removed;
+    if (*out) {
+        const struct bw_state *s = bw_load(c->t, c->pid);
+        *out = s->level == 0 && s->number == c->copy->s.number;
+    }
     bw_leave(&call);
     return 0;
 }

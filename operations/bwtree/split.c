@@ -8,7 +8,20 @@
  *
  * The thread that splits does step 2. A writer that reaches Q through P does it before its own
  * change (BWM-4), so a parked thread delays no other. Each thread looks whether the term is there
- * before it adds it. The term may come after Q has been split again, because ranges never grow.
+ * before it adds it. The term may come after Q has been split again: what Q has lost is reached
+ * through Q. It must not come after Q was merged into P (merge.c). That needs Q's term on the
+ * parent. So a thread that sees the parent without the term, and then sees that Q is not being
+ * removed, either adds the term in time, or its compare-and-swap fails because another thread has
+ * added the term meanwhile.
+ *
+ * A term covers the keys up to the next term of the parent's present state. So each term, and each
+ * index-term delete, tells the whole truth about its keys at the time of its compare-and-swap, and
+ * what is older is never asked about these keys again. Otherwise an old term could lead to a page
+ * that was merged into another one.
+ *
+ * Inner pages are split only with the tree's `shape`, because a merge relies on the parent: R's
+ * index term must not become the first one of a new parent, in which no other term could take over
+ * R's keys.
  *
  * The root keeps its PID. Its split gives both halves new PIDs, and replaces the root by an inner
  * page with two children, in one step.
@@ -51,7 +64,7 @@ static struct bw_key divider(const struct lladd_bwtree *t, const struct bw_page 
 static struct bw_page *part(struct lladd_bwtree *t, const struct bw_page *p, struct bw_piece rows,
                             struct bw_key low, struct bw_key high, uint32_t right)
 {
-    const struct bw_plan plan = {p, &rows, 1, low, high, right, true};
+    const struct bw_plan plan = {p->s.level, &rows, 1, low, high, right, true};
     return ll_bwtree__page_build(t, &plan);
 }
 
@@ -63,7 +76,8 @@ static int make_right(struct lladd_bwtree *t, const struct bw_page *p, uint32_t 
     TRY(ll_bwtree__pid_take(t, pid));
     if (p->right != BW_NONE)
         high = bw_high(t, p);
-    struct bw_page *right = part(t, p, (struct bw_piece){middle, p->n, NULL}, low, high, p->right);
+    struct bw_page *right =
+        part(t, p, (struct bw_piece){p, middle, p->n, NULL}, low, high, p->right);
     if (!right) {
         ll_bwtree__pid_give(t, *pid);
         return LLADD_NO_MEMORY;
@@ -86,7 +100,7 @@ static int make_left(struct lladd_bwtree *t, const struct bw_page *p, uint32_t m
 {
     TRY(ll_bwtree__pid_take(t, pid));
     struct bw_page *left =
-        part(t, p, (struct bw_piece){0, middle, NULL}, bw_low(t, p), high, right);
+        part(t, p, (struct bw_piece){p, 0, middle, NULL}, bw_low(t, p), high, right);
     if (!left) {
         ll_bwtree__pid_give(t, *pid);
         return LLADD_NO_MEMORY;
@@ -141,37 +155,84 @@ static bool install(struct bw_call *c, uint32_t pid, struct bw_page *p, uint32_t
     return false;
 }
 
-void ll_bwtree__split(struct bw_call *c, uint32_t pid, struct bw_page *p)
+/* Splits a page that is not the root. */
+static void split_page(struct bw_call *c, uint32_t pid, struct bw_page *p)
 {
     struct lladd_bwtree *t = c->t;
-    if (pid == BW_ROOT) {
-        split_root(c, p);
-        return;
-    }
     uint32_t middle = middle_of(t, p), right;
     struct bw_key key = divider(t, p, middle);
     if (p->right != BW_NONE) /* the page's split before this one may not be complete */
         ll_bwtree__post(c, p->s.level + 1u, bw_high(t, p), p->right, true);
-    if (make_right(t, p, middle, key, &right))
+    uint64_t shape = p->s.level ? ll_bwtree__shape_take(c, BW_INNER_SPLIT) : 0;
+    if (p->s.level && !shape)
         return;
-    if (install(c, pid, p, middle, key, right))
+    bool made = make_right(t, p, middle, key, &right) == 0;
+    bool done = made && install(c, pid, p, middle, key, right);
+    if (shape)
+        ll_bwtree__shape_give(t, shape);
+    if (done)
         ll_bwtree__post(c, p->s.level + 1u, key, right, false);
-    else
+    else if (made)
         drop(t, right);
+}
+
+void ll_bwtree__split(struct bw_call *c, uint32_t pid, struct bw_page *p)
+{
+    if (pid != BW_ROOT) {
+        split_page(c, pid, p);
+        return;
+    }
+    uint64_t shape = p->s.level ? ll_bwtree__shape_take(c, BW_INNER_SPLIT) : 0;
+    if (p->s.level == 0 || shape)
+        split_root(c, p);
+    if (shape)
+        ll_bwtree__shape_give(c->t, shape);
 }
 
 /* ---- index terms ----------------------------------------------------------------------------- */
 
-/* Makes the term's delta. Its high key lets searches end at the delta. The child's present high key
- * serves, even if the child has been split since: what lies after it is reached through links. */
+/* Has a delta in front of `end` this key? */
+static bool is_changed(const struct lladd_bwtree *t, const struct bw_state *s,
+                       const struct bw_state *end, struct bw_key key)
+{
+    for (; s != end && s->kind != BW_PAGE; s = s->next)
+        if (s->kind != BW_SPLIT && bw_compare(t, key, bw_delta_key(bw_delta_of(s))) == 0)
+            return true;
+    return false;
+}
+
+bool ll_bwtree__next_term(const struct lladd_bwtree *t, const struct bw_state *head,
+                          struct bw_key key, struct bw_key *next)
+{
+    const struct bw_page *p = bw_bottom(head);
+    bool found = ll_bwtree__right(t, head, next) != BW_NONE;
+    for (const struct bw_state *s = head; s->kind != BW_PAGE; s = s->next) {
+        struct bw_key other = bw_delta_key(bw_delta_of(s));
+        if (s->kind == BW_TERM && bw_compare(t, other, key) > 0 &&
+            (!found || bw_compare(t, other, *next) < 0) && !is_changed(t, head, s, other)) {
+            *next = other;
+            found = true;
+        }
+    }
+    uint32_t i = ll_bwtree__lower(t, p, key, 0, p->n);
+    for (i += ll_bwtree__row_is(t, p, i, key); i < p->n; i++) {
+        struct bw_key other = bw_row_key(t, p, i);
+        if (found && bw_compare(t, other, *next) >= 0)
+            break;
+        if (!is_changed(t, head, &p->s, other)) {
+            *next = other;
+            return true;
+        }
+    }
+    return found;
+}
+
+/* Makes the term's delta. Its high key lets searches end at the delta. */
 static struct bw_delta *make_term(struct bw_call *c, const struct bw_state *s, uint32_t at,
                                   struct bw_key from, uint32_t child)
 {
-    const struct bw_page *p = bw_bottom(bw_load(c->t, child));
     struct bw_change change = {.kind = BW_TERM, .key = from, .child = child};
-    change.bounded = p->right != BW_NONE;
-    if (change.bounded)
-        change.high = bw_high(c->t, p);
+    change.bounded = ll_bwtree__next_term(c->t, s, from, &change.high);
     return ll_bwtree__delta(c->t, s, at, &change);
 }
 
@@ -183,7 +244,9 @@ void ll_bwtree__post(struct bw_call *c, uint32_t level, struct bw_key from, uint
     const struct bw_state *s = ll_bwtree__descend(c, &aim, level, true, &pid);
     while (s) {
         struct bw_seen seen;
-        if (s->level != level) {
+        if (s->level != level || s->kind >= BW_MERGE) {
+            if (s->kind >= BW_MERGE && !ll_bwtree__settle(c, pid, s))
+                return;
             s = ll_bwtree__descend(c, &aim, level, true, &pid);
             continue;
         }
@@ -192,7 +255,9 @@ void ll_bwtree__post(struct bw_call *c, uint32_t level, struct bw_key from, uint
             s = bw_load(c->t, pid = seen.child);
             continue;
         }
-        struct bw_delta *d = seen.found ? NULL : make_term(c, s, seen.at, from, child);
+        if (seen.found || bw_load(c->t, child)->kind == BW_REMOVE)
+            return;
+        struct bw_delta *d = make_term(c, s, seen.at, from, child);
         if (!d)
             return;
         if (bw_replace(c->t, pid, s, &d->s)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Bw-trees in memory (Levandoski, Lomet, Sengupta: "The Bw-Tree", 2013). docs/structures-bwtree.md
- * explains them and has the rules BWM-1 to BWM-5. The files:
+ * explains them and has the rules BWM-1 to BWM-8. The files:
  *
  *   map.c          page identifiers (PIDs) and their words
  *   page.c         pages: sorted rows; how a page is made from another one and deltas
@@ -10,6 +10,7 @@
  *   change.c       insertions, replacements and deletions of rows
  *   consolidate.c  a new page replaces a page and its chain
  *   split.c        splits, the root's splits, and index terms
+ *   merge.c        merges of pages
  *   get.c          lookups
  *   scan.c         cursors
  *   check.c        statistics and the check
@@ -70,6 +71,7 @@ int ll_bwtree__enter(struct lladd_bwtree *t, struct bw_call *c, struct lladd_err
     c->in = lladd_epoch_enter(t->epochs);
     if (__builtin_expect(!c->in, 0))
         return ll_bwtree__no_memory(err, "one more thread");
+    c->n_todo = 0;
     c->counts = &t->counts[lladd_epoch_slot(c->in) % BW_STRIPES];
     return 0;
 }
@@ -143,10 +145,19 @@ int lladd_bwtree_open_volatile(struct lladd_db *db, const struct lladd_bwtree_op
     return 0;
 }
 
+/* The remove delta of a merge that was left unfinished for want of memory; or NULL. */
+static const struct bw_state *unfinished(struct lladd_bwtree *t)
+{
+    uint32_t pid = (uint32_t)lladd_atomic_load64(&t->shape);
+    const struct bw_state *s = pid && pid != BW_INNER_SPLIT ? bw_load(t, pid) : NULL;
+    return s && s->kind == BW_REMOVE ? s : NULL;
+}
+
 /* Frees the chain of each page: level by level, each from left to right. */
 static void free_pages(struct lladd_bwtree *t)
 {
     uint32_t first = BW_ROOT, next_level;
+    const struct bw_state *removed = unfinished(t);
     bool leaf;
     do {
         const struct bw_page *p = bw_bottom(bw_load(t, first));
@@ -155,6 +166,8 @@ static void free_pages(struct lladd_bwtree *t)
         for (uint32_t pid = first, right;; pid = right) {
             const struct bw_state *head = bw_load(t, pid);
             struct bw_key unused;
+            if (head->kind == BW_REMOVE) /* it has no merge delta yet, so the rows are its own */
+                head = head->next;
             right = ll_bwtree__right(t, head, &unused);
             ll_bwtree__chain_free(t, head);
             if (right == BW_NONE)
@@ -162,6 +175,8 @@ static void free_pages(struct lladd_bwtree *t)
         }
         first = next_level;
     } while (!leaf);
+    if (removed)
+        ll_bwtree__removed_free(t, removed);
 }
 
 void lladd_bwtree_close(struct lladd_bwtree *t)

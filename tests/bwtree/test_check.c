@@ -108,6 +108,26 @@ START_TEST(chains_that_are_linked_wrongly)
 }
 END_TEST
 
+/* A merge that no thread will finish. */
+START_TEST(merges_that_are_left)
+{
+    uint32_t pid = bw_row_child(tree, root(), 1);
+    const struct bw_state *s = bw_load(tree, pid);
+    struct bw_change change = {.kind = BW_REMOVE, .key = bw_low(tree, bw_bottom(s)), .child = pid};
+    uint64_t memory[(sizeof(struct bw_delta) + 8) / 8]; /* small keys have no bytes of their own */
+    struct bw_delta *removed = (struct bw_delta *)memory;
+    ll_bwtree__delta_fill(tree, removed, s, 0, &change, true);
+    lladd_atomic_store64(bw_word(tree, pid), (uintptr_t)removed);
+    finds("a child was merged into another page");
+    tree->shape = pid;
+    ck_assert_int_eq(lladd_bwtree_check(tree, &err), 0); /* for want of memory */
+    tree->shape = BW_INNER_SPLIT;
+    lladd_atomic_store64(bw_word(tree, pid), (uintptr_t)s);
+    finds("neither merges nor splits");
+    tree->shape = 0;
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("the check of Bw-trees");
@@ -117,6 +137,7 @@ int main(void)
     tcase_add_test(c, ranges_that_do_not_meet);
     tcase_add_test(c, terms_that_lead_astray);
     tcase_add_test(c, chains_that_are_linked_wrongly);
+    tcase_add_test(c, merges_that_are_left);
     suite_add_tcase(s, c);
     return fixture_run(s);
 }

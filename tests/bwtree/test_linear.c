@@ -3,8 +3,8 @@
  * Bw-trees are linearizable: each lookup sees the state of the key at one moment between its call
  * and its return. A tree is linearizable if this holds for each of its keys. One thread changes a
  * key; other threads look the key up, and walk past it with a cursor in both directions, while
- * leaves are split and consolidated around the key. The threads note when each call began and
- * ended. Afterwards the notes are checked. Runs under TSan.
+ * leaves are split, merged and consolidated around the key. The threads note when each call began
+ * and ended. Afterwards the notes are checked. Runs under TSan.
  */
 #include "op_fixture.h"
 #include "support/linear.h"
@@ -12,7 +12,7 @@
 #include <lladd/bwtree.h>
 #include <lladd/sync.h>
 
-enum { KEYS = 160, WRITERS = 3, READERS = 3, LOOKS = 20000, LEN = 24 };
+enum { KEYS = 160, WRITERS = 3, READERS = 3, LOOKS = 20000, LEN = 24, PHASE = 200 };
 #ifdef LL_TEST_SHORT
 enum { CHANGES = 4000 };
 #else
@@ -62,13 +62,14 @@ static uint32_t number_of(uint32_t k, const unsigned char *value, size_t len)
 
 /* ---- writers --------------------------------------------------------------------------------- */
 
-static void change(uint32_t k, uint64_t random)
+static void change(uint32_t k, bool shrinks, uint64_t random)
 {
     struct linear_history *h = &histories[k];
     unsigned char key[LEN], value[LEN];
     size_t key_len = key_of(k, key), len;
     uint32_t was = h->states[h->n - 1].number;
-    uint32_t number = was && random % 3 == 0 ? 0 : ++h->numbers;
+    bool goes = random % 8 < (shrinks ? 7 : 1);
+    uint32_t number = was && goes ? 0 : ++h->numbers;
     struct linear_state *s = linear_add(h, number, linear_moment());
     int rc;
     len = value_of(k, number, value);
@@ -90,7 +91,8 @@ static void *work(void *arg)
     uint32_t own = (KEYS - w->first + WRITERS - 1) / WRITERS;
     for (unsigned i = 0; i < CHANGES; i++) {
         uint64_t random = seeded_next(&w->seed);
-        change(w->first + (uint32_t)(random >> 8) % own * WRITERS, random >> 40);
+        bool shrinks = i / PHASE % 2; /* most rows are deleted, and leaves are merged */
+        change(w->first + (uint32_t)(random >> 8) % own * WRITERS, shrinks, random >> 40);
     }
     (void)lladd_atomic_add32(&writing, UINT32_MAX);
     return NULL;
@@ -218,6 +220,9 @@ START_TEST(each_key_is_linearizable)
         free(workers[i].looks);
     for (int k = 0; k < KEYS; k++)
         free(histories[k].states);
+    struct lladd_bwtree_stats s = {.struct_size = sizeof s};
+    ck_assert_int_eq(lladd_bwtree_stats_get(tree, &s, &b.err), 0);
+    ck_assert_uint_gt(s.merges, CHANGES / 100);
     ck_assert_msg(lladd_bwtree_check(tree, &b.err) == 0, "%s", b.err.message);
     lladd_bwtree_close(tree);
     fixture_free(&b);

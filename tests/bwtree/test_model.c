@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Bw-trees do what a sorted array does: with all kinds of keys and values, sizes of pages and
- * lengths of chains. Each change, lookup and move of a cursor is compared with the array.
+ * lengths of chains. Each change, lookup and move of a cursor is compared with the array. In the
+ * end all rows are deleted, and some inserted again.
  */
 #include "op_fixture.h"
 
@@ -31,7 +32,7 @@ static struct row {
 } model[KEYS];
 static int n_keys; /* the model's keys, in order */
 static uint32_t versions, value_size;
-static uint64_t seed;
+static uint64_t seed, merges;
 
 static uint32_t pick(uint32_t n)
 {
@@ -175,7 +176,33 @@ static void expect_rows(void)
         rows += model[i].version != 0;
     ck_assert_int_eq(lladd_bwtree_stats_get(tree, &s, &err), 0);
     ck_assert_uint_eq(s.rows, rows);
+    merges += s.merges;
     ck_assert_uint_eq(s.updates_failed + s.splits_failed + s.consolidations_failed + s.helped, 0);
+}
+
+static void delete_row(struct row *r)
+{
+    if (r->version)
+        ck_assert_int_eq(lladd_bwtree_delete(tree, r->key, r->len, &err), 0);
+    r->version = 0;
+}
+
+/* Deletes all rows from either end, or all over the tree. Then inserts some rows. */
+static void empty_and_refill(void)
+{
+    uint32_t how = pick(3);
+    for (int i = 0; i < n_keys; i++) {
+        delete_row(&model[how == 0 ? i : how == 1 ? n_keys - 1 - i
+                                                  : (int)pick((uint32_t)n_keys)]);
+        if (pick(100) == 0)
+            move((int)pick((uint32_t)n_keys));
+    }
+    walk_all();
+    for (int i = 0; i < n_keys; i++)
+        delete_row(&model[i]);
+    walk_all();
+    for (int i = 0; i < n_keys / 2; i++)
+        change(&model[pick((uint32_t)n_keys)]);
 }
 
 /* ---- the test -------------------------------------------------------------------------------- */
@@ -204,6 +231,9 @@ static void run(uint32_t page, uint32_t leaf_chain, uint32_t inner_chain, uint32
     }
     walk_all();
     expect_rows();
+    empty_and_refill();
+    walk_all();
+    expect_rows();
     lladd_bwtree_cursor_close(cursor);
     lladd_bwtree_close(tree);
 }
@@ -219,6 +249,7 @@ START_TEST(a_tree_does_what_an_array_does)
         for (int l = 0; l < COUNT(leaf_chains); l++)
             for (int n = 0; n < COUNT(inner_chains); n++)
                 run(pages[p], leaf_chains[l], inner_chains[n], lengths[_i].key);
+    ck_assert_uint_gt(merges, 100);
     fixture_free(&b);
 }
 END_TEST

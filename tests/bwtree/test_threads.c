@@ -2,7 +2,8 @@
 /*
  * Many threads use one Bw-tree with small pages. Each has keys of its own, which it changes and
  * finds as it left them; all walk past all keys. Of threads that insert or delete the same key one
- * wins. Runs under TSan, too, and in other builds ASan sees memory that is released too early.
+ * wins. Leaves are split, and merged when the threads delete all rows of a range. Runs under TSan,
+ * too, and in other builds ASan sees memory that is released too early.
  */
 #include "op_fixture.h"
 
@@ -163,11 +164,27 @@ static void walk(struct job *j, bool up)
     lladd_bwtree_cursor_close(c);
 }
 
+/* Deletes the thread's rows in one of some stretches of keys. All threads do so, more or less at
+ * the same time. */
+static void clear(struct job *j, unsigned stretch)
+{
+    enum { OWN = KEYS / THREADS, STRETCH = OWN / 8 };
+    for (uint32_t own = stretch % 8 * STRETCH, end = own + STRETCH; own < end; own++) {
+        unsigned char key[LONGEST];
+        uint32_t k = own * THREADS + j->id;
+        int rc = lladd_bwtree_delete(tree, key, key_of(k, key), NULL);
+        sure(rc == (j->versions[own] ? 0 : LLADD_NOT_FOUND), "a deletion has another result");
+        j->versions[own] = 0;
+    }
+}
+
 static void *work(void *arg)
 {
     struct job *j = arg;
     for (unsigned i = 0; i < STEPS; i++) {
         uint64_t random = seeded_next(&j->seed);
+        if (i % (STEPS / 40) == 0)
+            clear(j, i / (STEPS / 40));
         if (i % (STEPS / 8) == 7)
             walk(j, random & 1);
         else if (random % 5 == 0)
@@ -188,6 +205,7 @@ START_TEST(each_thread_finds_its_own_changes)
         ck_assert_uint_eq(look(k), jobs[k % THREADS].versions[k / THREADS]);
     ck_assert_int_eq(lladd_bwtree_stats_get(tree, &s, &err), 0);
     ck_assert_uint_gt(s.splits, 10);
+    ck_assert_uint_gt(s.merges, kinds[_i].page ? 10 : 0);
     close_tree();
 }
 END_TEST
@@ -239,6 +257,9 @@ START_TEST(one_thread_wins_each_key)
     ck_assert_uint_eq(winners(), KEYS);
     for (uint32_t k = 0; k < KEYS; k++)
         ck_assert_uint_eq(look(k), 0);
+    struct lladd_bwtree_stats s = {.struct_size = sizeof s};
+    ck_assert_int_eq(lladd_bwtree_stats_get(tree, &s, &err), 0);
+    ck_assert_uint_gt(s.merges, 0);
     close_tree();
 }
 END_TEST
