@@ -225,7 +225,9 @@ struct lladd_dst_event {
     X(EXPIRE_KEPT, "expire-kept", "O3", "an expiry deletes log that an older kept backup needs") \
     X(EXPIRE_RUNNING, "expire-running", "O16", "an expiry takes log that a running backup needs") \
     X(ABSENT_LOST, "absent-lost", "O16", "open snapshots show rows that were put later") \
-    X(VERSION_LEAKS, "version-leaks", "O10", "the manifest does not list what a merge keeps")
+    X(VERSION_LEAKS, "version-leaks", "O10", "the manifest does not list what a merge keeps") \
+    X(BW_MERGE, "bw-merge", "O16", "a page of a Bw-tree gets changes after its rows were merged") \
+    X(BW_PID, "bw-pid", "O16", "the number of a merged page of a Bw-tree is free at once")
 
 /** The bugs' numbers; LLADD_BUG_MASK gives their bits in lladd_dst.planted. */
 enum lladd_bug {

@@ -281,6 +281,9 @@ static inline bool bw_is_first(const struct bw_page *p)
 
 /* ---- map.c ----------------------------------------------------------------------------------- */
 
+#ifdef LLADD_DST
+extern const struct bw_page ll_bwtree__free_page;
+#endif
 /* The word of a PID that has been given out. */
 static inline uint64_t *bw_word(struct lladd_bwtree *t, uint32_t pid)
 {
@@ -293,6 +296,10 @@ static inline uint64_t *bw_word(struct lladd_bwtree *t, uint32_t pid)
 static inline const struct bw_state *bw_load(struct lladd_bwtree *t, uint32_t pid)
 {
     uint64_t word = lladd_atomic_look64(bw_word(t, pid));
+#ifdef LLADD_DST
+    if (word & 1) /* with a planted bug a thread may come to a free PID: a page without rows */
+        return &ll_bwtree__free_page.s;
+#endif
     return (const struct bw_state *)(uintptr_t)word;
 }
 /* Replaces a page's state. Returns false if the present state is another one. */

@@ -15,6 +15,10 @@
  */
 #include "operations/bwtree/bwtree.h"
 
+#ifdef LLADD_DST
+const struct bw_page ll_bwtree__free_page = {.s = {.kind = BW_PAGE}};
+#endif
+
 static int ensure_chunk(struct lladd_bwtree *t, uint64_t pid)
 {
     unsigned bits = 63u - (unsigned)__builtin_clzll(pid + (1u << BW_CHUNK_BITS));

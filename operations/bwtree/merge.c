@@ -46,11 +46,13 @@
  */
 #include "operations/bwtree/bwtree.h"
 
+#include <lladd/dst.h>
+
 /* In front of a remove delta, in the same block. */
 struct grave {
     struct lladd_retired retired;
     size_t bytes; /* of the block */
-    uint32_t pid;
+    uint32_t pid; /* BW_NONE: it has been given out */
 };
 
 static struct grave *grave_of(const struct bw_state *removed)
@@ -67,7 +69,8 @@ static void bury(void *ctx, struct lladd_retired *retired)
 {
     struct grave *g = (struct grave *)retired;
     struct lladd_bwtree *t = ctx;
-    ll_bwtree__pid_give(t, g->pid);
+    if (g->pid != BW_NONE)
+        ll_bwtree__pid_give(t, g->pid);
     ll_bwtree__free(t, g, g->bytes);
 }
 _Static_assert(offsetof(struct grave, retired) == 0, "bury finds the grave");
@@ -237,6 +240,10 @@ static void retire(struct bw_call *c, const struct bw_state *removed)
     struct lladd_bwtree *t = c->t;
     struct grave *g = grave_of(removed);
     (void)lladd_atomic_add64(&t->removed, 1);
+    if (LLADD_PLANTED(LLADD_BUG_BW_PID)) {
+        ll_bwtree__pid_give(t, g->pid);
+        g->pid = BW_NONE;
+    }
     lladd_epoch_retire(t->epochs, c->in, &g->retired, g->bytes, bury, t);
 }
 
@@ -307,6 +314,19 @@ static bool can_remove(struct bw_call *c, uint32_t pid, const struct bw_page *p)
            left.links && left.s->kind != BW_MERGE && fit(t, bw_bottom(left.s), p);
 }
 
+/* Step 1. */
+static bool put_remove(struct bw_call *c, uint32_t pid, const struct bw_page *p,
+                       const struct bw_state *removed)
+{
+    uint32_t unused;
+    if (!LLADD_PLANTED(LLADD_BUG_BW_MERGE))
+        return bw_replace(c->t, pid, &p->s, removed);
+    (void)put_merge(c, removed, &unused);
+    while (!bw_replace(c->t, pid, bw_load(c->t, pid), removed)) {
+    }
+    return true;
+}
+
 /* Merges the page, which is p without deltas, into its left neighbour. Returns false if that cannot
  * be done, or not now. */
 static bool merge(struct bw_call *c, uint32_t pid, const struct bw_page *p)
@@ -321,7 +341,7 @@ static bool merge(struct bw_call *c, uint32_t pid, const struct bw_page *p)
     }
     struct bw_state *removed =
         can_remove(c, pid, p) ? make_removed(t, pid, p, ticket) : NULL;
-    if (removed && bw_replace(t, pid, &p->s, removed)) {
+    if (removed && put_remove(c, pid, p, removed)) {
         (void)finish(c, removed);
         return true;
     }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * threads.bwtree: two threads change one leaf of a Bw-tree while it is consolidated and split. The
- * tree is in memory, and belongs to an extension, which makes it for each handle. Each thread finds
- * its own changes; the one that ends last checks the tree. A tree has no latches, so only random
- * schedules switch threads within its calls: at accesses to shared words.
+ * threads.bwtree: two threads change one leaf of a Bw-tree while it is consolidated and split, and
+ * then delete most rows, so that leaves are merged. They insert rows again, into pages that have
+ * the numbers of merged ones. The tree is in memory, and belongs to an extension, which makes it
+ * for each handle. Each thread finds its own changes; the one that ends last checks the tree. A
+ * tree has no latches, so only random schedules switch threads within its calls: at accesses to
+ * shared words.
  *
  * Between its changes of the tree each thread commits a text on a page of its own, so that there
  * are crashes and device errors while the tree is in use.
@@ -16,6 +18,7 @@
 #include <lladd/sync.h>
 
 enum { THREADS = 2, EACH = 4, BEFORE = 5, STEP = 10, LEN = 40, AT = 200 };
+enum { FIRST = 2 * STEP, SECOND = 4 * STEP }; /* the threads put their rows after these keys */
 
 struct index {
     struct lladd_bwtree *tree;
@@ -97,22 +100,35 @@ static int expect(struct lladd_bwtree *tree, uint64_t k, bool present, struct ll
                            present ? "has lost" : "has kept", (unsigned)k);
 }
 
-/* Puts rows between those of the other thread. */
-static int add(struct lladd_bwtree *tree, unsigned thread, struct lladd_error *err)
+/* A thread's row number i after key `from`, between those of the other thread. */
+static uint64_t nth(uint64_t from, unsigned thread, uint64_t i)
+{
+    return from + 1 + THREADS * i + thread;
+}
+
+static int add(struct lladd_bwtree *tree, unsigned thread, uint64_t from, struct lladd_error *err)
 {
     for (uint64_t i = 0; i < EACH; i++) {
-        uint64_t k = 2 * STEP + 1 + 2 * i + thread;
-        TRY(put(tree, k, err));
-        TRY(expect(tree, k, true, err));
+        TRY(put(tree, nth(from, thread, i), err));
+        TRY(expect(tree, nth(from, thread, i), true, err));
     }
     return 0;
 }
 
-static int take_away(struct lladd_bwtree *tree, unsigned thread, struct lladd_error *err)
+static int take_away(struct lladd_bwtree *tree, uint64_t k, struct lladd_error *err)
 {
-    uint64_t gone = (thread + 2) * STEP, key = __builtin_bswap64(gone);
+    uint64_t key = __builtin_bswap64(k);
     TRY(lladd_bwtree_delete(tree, &key, sizeof key, err));
-    return expect(tree, gone, false, err);
+    return expect(tree, k, false, err);
+}
+
+/* Deletes the thread's rows but the last one. */
+static int take_most(struct lladd_bwtree *tree, unsigned thread, struct lladd_error *err)
+{
+    TRY(take_away(tree, (thread + 2) * STEP, err));
+    for (uint64_t i = 0; i + 1 < EACH; i++)
+        TRY(take_away(tree, nth(FIRST, thread, i), err));
+    return expect(tree, nth(FIRST, thread, EACH - 1), true, err);
 }
 
 static int commit(struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
@@ -136,9 +152,10 @@ static int check_all(struct lladd_bwtree *tree, struct lladd_error *err)
     int rc = lladd_bwtree_check(tree, err);
     for (uint64_t k = 1; !rc && k <= (BEFORE + 1) * STEP; k++) {
         bool gone = k == 2 * STEP || k == 3 * STEP;
-        bool added = k > 2 * STEP && k <= 2 * STEP + THREADS * EACH;
+        bool kept = k > FIRST + THREADS * (EACH - 1) && k <= FIRST + THREADS * EACH;
+        bool added = k > SECOND && k <= SECOND + THREADS * EACH;
         bool before = k % STEP == 0 && k <= BEFORE * STEP;
-        rc = expect(tree, k, added || (before && !gone), err);
+        rc = expect(tree, k, kept || added || (before && !gone), err);
     }
     return rc;
 }
@@ -148,9 +165,10 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned t
 {
     struct index *x = lladd_extension_state(db, &extension);
     (void)ctx;
-    TRY(add(x->tree, thread, err));
+    TRY(add(x->tree, thread, FIRST, err));
     TRY(commit(sim, db, thread, err));
-    TRY(take_away(x->tree, thread, err));
+    TRY(take_most(x->tree, thread, err));
+    TRY(add(x->tree, thread, SECOND, err));
     return lladd_atomic_add32(&x->ended, 1) + 1 < THREADS ? 0 : check_all(x->tree, err);
 }
 
@@ -165,7 +183,7 @@ static const char *const operations[] = {"lladd.set", NULL};
 const struct lladd_sim_subject ll_sim_subject_threads_bwtree = {
     .struct_size = sizeof(struct lladd_sim_subject),
     .name = "threads.bwtree",
-    .about = "two threads change one leaf of a Bw-tree in memory while it is split",
+    .about = "two threads change leaves of a Bw-tree in memory that are split and merged",
     .configure = configure,
     .setup = setup,
     .dump = dump,
