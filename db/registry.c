@@ -214,6 +214,9 @@ int lladd_register_class(struct lladd_options *o, const struct lladd_object_clas
         return ll_fail(err, LLADD_BAD_REGISTRATION,
                        "class: redo is missing; this is allowed only for a class that has "
                        "durable_lsn and no undo");
+    if (c && c->struct_size >= oldest && LL_HAS(c, first) && c->first && (!c->redo || c->undo))
+        return ll_fail(err, LLADD_BAD_REGISTRATION,
+                       "class: a class that recovery redoes first has redo and no undo");
     return add(o, LL_NAME_CLASS, "class", c, oldest, err);
 }
 

@@ -274,6 +274,14 @@ struct lladd_token {
 LLADD_API int lladd_log_object(struct lladd_txn *, const struct lladd_object_class *,
                                uint64_t object, struct lladd_span redo, struct lladd_span undo,
                                struct lladd_token *, lladd_lsn *lsn);
+/** Reserves log space, undo space and memory for a record of the class with so many bytes of redo
+ *  and undo. The transaction's next lladd_log_object, of the same class and with at most as many
+ *  bytes of each, then does not wait; it can fail only if the handle is poisoned meanwhile, or if
+ *  its arguments are wrong. So a structure without latches can find the place of a change, log the
+ *  change and make it in one epoch. For the reserved space the rules of lladd_log_credit apply. The
+ *  errors are those of lladd_log_object. */
+LLADD_API int lladd_log_object_credit(struct lladd_txn *, const struct lladd_object_class *,
+                                      size_t redo_len, size_t undo_len);
 /** States that the logged change is now in memory. */
 LLADD_API void lladd_object_applied(struct lladd_txn *, struct lladd_token *);
 /** Returns the maximum number of bytes, redo plus undo, that lladd_log_object accepts. The number

@@ -230,6 +230,11 @@ struct lladd_object_class {
      *  NUL-terminated string, at most `size` bytes, which lladd_log_pinner appends to the class's
      *  name. Nullable; descriptors with a smaller `struct_size` lack it. */
     void (*pins)(void *ctx, struct lladd_db *, char *text, size_t size);
+    /** True: recovery redoes the class's records, up to the end of the log, before it redoes any
+     *  record of the classes without `first`, and calls their `durable_lsn` in between. So these
+     *  classes can rely in redo on what the records of this class say. Such a class has `redo`, but
+     *  no `undo`. Descriptors with a smaller `struct_size` lack the member. */
+    bool first;
 };
 
 /** Callbacks for an extension that keeps state for each transaction: locks, memtables, deferred

@@ -173,13 +173,21 @@ static bool may_lack_log(struct ll_core *core, uint64_t durable)
     return lladd_code_root(rc) == LLADD_ROOT_DATA; /* the pass itself meets other errors again */
 }
 
-static lladd_lsn class_start(struct ll_core *core)
+/* Are the records of this class redone before those of other classes? */
+static bool is_first(const struct ll_name *n)
+{
+    const struct lladd_object_class *c = n && n->kind == LL_NAME_CLASS ? n->desc : NULL;
+    return c && LL_HAS(c, first) && c->first;
+}
+
+/* Where the pass over the records of these classes starts. */
+static lladd_lsn class_start(struct ll_core *core, bool first)
 {
     uint64_t low = UINT64_MAX;
     for (size_t i = 0; i < core->cat.n_classes; i++) {
         struct ll_name *n = core->cat.classes[i];
         const struct lladd_object_class *c = n->desc;
-        if (!lladd_atomic_load32(&n->number))
+        if (is_first(n) != first || !lladd_atomic_load32(&n->number))
             continue;
         uint64_t from = UINT64_MAX; /* UINT64_MAX: the class has no redo, and reads the log by
                                      * itself */
@@ -237,13 +245,15 @@ static int fail_class(struct ll_core *core, const struct ll_name *n, struct llad
                        n->name, (unsigned long long)n->count, why.message);
 }
 
-static int pass_record(struct ll_core *core, const struct ll_record *rec, uint64_t *done,
-                       struct lladd_error *err)
+static int pass_record(struct ll_core *core, const struct ll_record *rec, bool first,
+                       uint64_t *done, struct lladd_error *err)
 {
     bool object = rec->kind == LL_REC_OBJECT || rec->kind == LL_REC_OBJECT_CLR;
     struct ll_name *n = object || rec->kind == LL_REC_CATALOGUE
                             ? ll_op_catalog_by_number(core, rec->op)
                             : NULL;
+    if (is_first(n) != first)
+        return 0;
     if (n && n->kind == LL_NAME_CLASS && n->bytes) {
         if (object)
             return fail_class(core, n, err);
@@ -252,7 +262,7 @@ static int pass_record(struct ll_core *core, const struct ll_record *rec, uint64
     return object ? redo_object(core, rec, done, err) : 0;
 }
 
-static int pass_objects(struct ll_core *core, lladd_lsn from, struct lladd_error *err)
+static int pass_objects(struct ll_core *core, lladd_lsn from, bool first, struct lladd_error *err)
 {
     /* Lists the log, if a clean open has not needed the log so far. Files below the oldest LSN were
      * given up, and are kept for reuse. */
@@ -268,7 +278,7 @@ static int pass_objects(struct ll_core *core, lladd_lsn from, struct lladd_error
     enter(LLADD_DST_REDO_OBJECTS);
     for (rc = ll_log_cursor_follow(cursor, from, &rec, err); !rc;
          rc = ll_log_cursor_next(cursor, &rec, err))
-        if ((rc = pass_record(core, &rec, &done, err)) != 0)
+        if ((rc = pass_record(core, &rec, first, &done, err)) != 0)
             break;
     ll_log_cursor_close(cursor);
     if (rc != LLADD_END)
@@ -278,10 +288,14 @@ static int pass_objects(struct ll_core *core, lladd_lsn from, struct lladd_error
     return 0;
 }
 
+/* Redoes the records of the classes that come first, then those of the others. */
 static int redo_objects(struct ll_core *core, struct lladd_error *err)
 {
-    lladd_lsn from = class_start(core);
-    int rc = from.v == UINT64_MAX ? 0 : pass_objects(core, from, err);
+    int rc = 0;
+    for (int pass = 0; !rc && pass < 2; pass++) {
+        lladd_lsn from = class_start(core, pass == 0);
+        rc = from.v == UINT64_MAX ? 0 : pass_objects(core, from, pass == 0, err);
+    }
     for (size_t i = 0; i < core->cat.n_classes; i++) {
         struct ll_name *n = core->cat.classes[i];
         lladd_atomic_store32(&n->log_again, n->bytes != 0);
