@@ -3,30 +3,45 @@
 #define LLADD_BWTREE_H
 /**
  * @file
- * @brief Bw-trees: ordered indexes in memory without latches.
+ * @brief Bw-trees: ordered indexes without latches, in memory or stored and transactional.
  *
  * A tree maps byte strings to byte strings, in the order of the keys' bytes. lladd/keys.h encodes
  * numbers, strings and tuples such that this order is the order of the values. A thread changes a
  * page by a compare-and-swap of one word, which puts a *delta* in front of the page. So no call
  * waits for another thread, and a preempted thread delays no other call.
  *
- * Limits. A tree is volatile: it lives in memory, from lladd_bwtree_open_volatile to
- * lladd_bwtree_close. It has no transactions and no log; nothing of it is stored. Keys have at most
- * LLADD_BWTREE_KEY_MAX bytes, values at most LLADD_BWTREE_VALUE_MAX. A page that has lost most of
- * its rows is merged into a neighbour, if both have the same parent and there is room. The number
- * of levels does not fall. Nothing limits the memory of a tree; lladd_bwtree_stats_get says how
- * much it uses.
+ * A *volatile* tree lives in memory, from lladd_bwtree_open_volatile to lladd_bwtree_close. It has
+ * no transactions and no log; nothing of it is stored. A *logged* tree belongs to the database:
  *
- * Reading gives no isolation. Each call reads or changes one row at one moment during the call: the
- * tree is linearizable. The calls for several rows do this row by row. A cursor's move over the end
- * of a leaf reads the leaves one after the other, so it has no such moment: if other threads move
- * the only row to and fro, lladd_bwtree_cursor_first can return LLADD_END of a tree that was never
- * empty.
+ *     lladd_bwtree_register(&options, err);                 before lladd_open
+ *     lladd_bwtree_create(txn, "orders", &o);               once; then commit
+ *     lladd_bwtree_open(db, "orders", &tree, err);
+ *     lladd_bwtree_txn_put(txn, tree, key, 8, value, 8);    in any transaction
+ *     lladd_bwtree_get(tree, key, 8, buf, sizeof buf, &len, err);
  *
- * Threads: any number may use a tree; a cursor belongs to one thread. No call waits for another
- * thread, and a thread may make any call while it holds pages or mutexes. A thread that sleeps
- * between calls holds nothing. A thread that is preempted in a call keeps the memory that other
- * threads replace meanwhile (lladd/epoch.h). A forked child must not use the trees of its parent.
+ * Its changes are part of the transaction: logged, rolled back, committed in two phases, recovered.
+ * Its pages are written to the store of the database now and then (lladd_bwtree_flush).
+ *
+ * Limits. Keys have at most LLADD_BWTREE_KEY_MAX bytes, values at most LLADD_BWTREE_VALUE_MAX. In a
+ * volatile tree a page that has lost most of its rows is merged into a neighbour, if both have the
+ * same parent and there is room; the number of levels does not fall. In a logged tree such a page
+ * stays, and takes new rows of its range. A logged tree, too, is in memory with all its rows once
+ * it is opened, until the database is closed. Nothing limits the memory of a tree;
+ * lladd_bwtree_stats_get says how much it uses.
+ *
+ * Reading gives no isolation: it shows changes of transactions that have not committed. Two
+ * transactions that change one key at a time are a fault of the caller (lock.h). Each call reads or
+ * changes one row at one moment during the call: the tree is linearizable. The calls for several
+ * rows do this row by row. A cursor's move over the end of a leaf reads the leaves one after the
+ * other, so it has no such moment: if other threads move the only row to and fro,
+ * lladd_bwtree_cursor_first can return LLADD_END of a tree that was never empty.
+ *
+ * Threads: any number may use a tree; a cursor belongs to one thread. No call on a volatile tree
+ * waits for another thread, nor does a read of a logged tree; a thread may make these calls while
+ * it holds pages or mutexes. A change of a logged tree may wait for log space, and may flush; it is
+ * made without a page, as lladd_update is. A thread that sleeps between calls holds nothing. A
+ * thread that is preempted in a call keeps the memory that other threads replace meanwhile
+ * (lladd/epoch.h). A forked child must not use the trees of its parent.
  * @ingroup operations
  */
 #include <lladd/error.h>
@@ -36,6 +51,9 @@ extern "C" {
 #endif
 
 struct lladd_db;
+struct lladd_log_entry;
+struct lladd_options;
+struct lladd_txn;
 struct lladd_bwtree;
 struct lladd_bwtree_cursor;
 
@@ -63,9 +81,37 @@ struct lladd_bwtree_options {
  *  the database. LLADD_BAD_ARGUMENT for options beyond their limits. LLADD_NO_MEMORY. */
 LLADD_API int lladd_bwtree_open_volatile(struct lladd_db *, const struct lladd_bwtree_options *,
                                          struct lladd_bwtree **out, struct lladd_error *);
-/** Frees the tree with all its rows; NULL does nothing. No other thread may be using it, and its
- *  cursors must be closed. */
+/** Registers logged trees. Call it before lladd_open, always if the database has such trees. */
+LLADD_API int lladd_bwtree_register(struct lladd_options *, struct lladd_error *);
+/** Makes an empty logged tree with a name of 1 to 60 bytes; options may be NULL. The tree can be
+ *  opened when the transaction has committed. The first call in a database also makes the store.
+ *  LLADD_EXISTS if the database has the name; LLADD_BAD_ARGUMENT for a name or options beyond their
+ *  limits; LLADD_BAD_STATE without lladd_bwtree_register; the errors of lladd_page_alloc and
+ *  lladd_root_set. Two open transactions must not make trees with the same name. */
+LLADD_API int lladd_bwtree_create(struct lladd_txn *, const char *name,
+                                  const struct lladd_bwtree_options *);
+/** Opens a logged tree; close it before the database. If the tree is open already, gives the same
+ *  pointer, which is closed as often as it is opened. The first open reads all of the tree.
+ *  LLADD_NOT_FOUND; LLADD_BUSY if the transaction that makes the tree has not committed;
+ *  LLADD_CORRUPT_PAGE, LLADD_NEWER_FORMAT, LLADD_READ_FAILED for its pages in the store;
+ *  LLADD_NO_MEMORY. */
+LLADD_API int lladd_bwtree_open(struct lladd_db *, const char *name, struct lladd_bwtree **out,
+                                struct lladd_error *);
+/** Closes a tree; NULL does nothing. No other thread may be using this handle, and its cursors must
+ *  be closed. A volatile tree is freed with all its rows. A logged tree stays in memory, so
+ *  transactions that have changed it can still be rolled back; the last close flushes. If this
+ *  flush fails, nothing is lost, and the next open of the database has more to repeat. */
 LLADD_API void lladd_bwtree_close(struct lladd_bwtree *);
+/** Writes all changes of the database's logged trees to the store, and waits until recovery need
+ *  not repeat them. Then they keep no log. Writers flush by themselves if they have written much
+ *  log, and so do checkpoints if the store has room. LLADD_NO_SPACE, LLADD_NO_MEMORY,
+ *  LLADD_TOO_LARGE (one page needs more than lladd_extent_max pages): the log keeps the changes. */
+LLADD_API int lladd_bwtree_flush(struct lladd_db *, struct lladd_error *);
+/** Calls fn(arg, page) for each page of the database that belongs to logged trees or their store.
+ *  If `fn` does not return 0, stops and returns that value. No transaction may make a tree
+ *  meanwhile, and no thread may flush. */
+LLADD_API int lladd_bwtree_pages(struct lladd_db *, int (*fn)(void *arg, lladd_pageno), void *arg,
+                                 struct lladd_error *);
 /** Returns the length of every key in bytes; 0: keys have any length. */
 LLADD_API uint32_t lladd_bwtree_key_size(const struct lladd_bwtree *);
 /** Returns the length of every value in bytes; 0: values have any length. */
@@ -73,7 +119,9 @@ LLADD_API uint32_t lladd_bwtree_value_size(const struct lladd_bwtree *);
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* Errors of the calls below. LLADD_KEY_SIZE: a key or value does not have the tree's fixed length.
+/* The first four calls change a volatile tree; LLADD_BAD_STATE for a logged one.
+ *
+ * Errors of the calls below. LLADD_KEY_SIZE: a key or value does not have the tree's fixed length.
  * LLADD_TOO_LARGE: a key or value is too long. LLADD_NO_MEMORY. A call that fails has changed no
  * row. The error struct may be NULL; for LLADD_EXISTS, LLADD_NOT_FOUND and LLADD_END only its code
  * is certain, not the message. */
@@ -99,6 +147,30 @@ LLADD_API int lladd_bwtree_put(struct lladd_bwtree *, const void *key, size_t ke
 /** Removes a row; LLADD_NOT_FOUND if the tree does not have the key. */
 LLADD_API int lladd_bwtree_delete(struct lladd_bwtree *, const void *key, size_t key_len,
                                   struct lladd_error *);
+
+/* These calls change a logged tree in a transaction, and set its error. LLADD_BAD_STATE for a
+ * volatile tree; LLADD_OTHER_DATABASE; LLADD_TOO_LARGE, too, if the old and the new row are longer
+ * than a log record; the errors of lladd_log_object. An abort or a rollback to a savepoint brings
+ * the old rows back. Each change has memory for its undo until the transaction ends, so a rollback
+ * needs no other memory, except for a transaction that recovery has found. */
+
+/** Inserts a new row; LLADD_EXISTS if the tree has the key. */
+LLADD_API int lladd_bwtree_txn_insert(struct lladd_txn *, struct lladd_bwtree *, const void *key,
+                                      size_t key_len, const void *value, size_t value_len);
+/** Sets the value of a key; inserts the row if the tree does not have the key. */
+LLADD_API int lladd_bwtree_txn_put(struct lladd_txn *, struct lladd_bwtree *, const void *key,
+                                   size_t key_len, const void *value, size_t value_len);
+/** Removes a row; LLADD_NOT_FOUND if the tree does not have the key. */
+LLADD_API int lladd_bwtree_txn_delete(struct lladd_txn *, struct lladd_bwtree *, const void *key,
+                                      size_t key_len);
+/** Returns true, the tree's number and the key if the log record describes a change of a row; the
+ *  key's bytes belong to the record. Use it in lladd_participant.protect: the callback then locks
+ *  the tree and the key. lladd_bwtree_id says the number of an open tree. */
+LLADD_API bool lladd_bwtree_logged_key(const struct lladd_log_entry *, uint64_t *tree,
+                                       struct lladd_span *key);
+/** Returns the number of a logged tree, which no other tree of the database ever has; 0 for a
+ *  volatile tree. */
+LLADD_API uint64_t lladd_bwtree_id(const struct lladd_bwtree *);
 
 /** Looks a key up: *len (nullable) gets the length of the value, `buf` as much of the value as
  *  `size` allows. LLADD_NOT_FOUND if the tree does not have the key. */
@@ -186,6 +258,11 @@ struct lladd_bwtree_stats {
     uint64_t consolidations, consolidations_failed;
     uint64_t helped; /**< index terms that a thread added for another thread's split */
     uint64_t merges, merges_failed; /**< pages that were merged into others */
+    /* of the store, for all logged trees of the handle */
+    uint64_t flushes;       /**< that have written something or moved the marks */
+    uint64_t flushed_bytes; /**< that they have written to segments */
+    uint64_t segments, segment_pages;
+    uint64_t redo_lsn; /**< recovery would repeat the changes of rows from here on */
 };
 /** Fills as much as out->struct_size says. Reads every page. */
 LLADD_API int lladd_bwtree_stats_get(struct lladd_bwtree *, struct lladd_bwtree_stats *,

@@ -227,7 +227,12 @@ struct lladd_dst_event {
     X(ABSENT_LOST, "absent-lost", "O16", "open snapshots show rows that were put later") \
     X(VERSION_LEAKS, "version-leaks", "O10", "the manifest does not list what a merge keeps") \
     X(BW_MERGE, "bw-merge", "O16", "a page of a Bw-tree gets changes after its rows were merged") \
-    X(BW_PID, "bw-pid", "O16", "the number of a merged page of a Bw-tree is free at once")
+    X(BW_PID, "bw-pid", "O16", "the number of a merged page of a Bw-tree is free at once") \
+    X(BW_BOUND, "bw-bound", "O2", "a flush of Bw-trees states the newest LSN as its bound") \
+    X(BW_LIST, "bw-list", "O2", "a page of a Bw-tree that changes in a flush counts as written") \
+    X(BW_PAIR, "bw-pair", "O16", "a flush leaves out the pages that splits have made") \
+    X(BW_RSSP, "bw-rssp", "O1", "the marks of Bw-trees move before the pages are written") \
+    X(BW_SEGMENT, "bw-segment", "O2", "a flush allocates a segment in its own transaction")
 
 /** The bugs' numbers; LLADD_BUG_MASK gives their bits in lladd_dst.planted. */
 enum lladd_bug {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_BWTREE_BWTREE_H
 #define LL_OPERATIONS_BWTREE_BWTREE_H
-/* Bw-trees in memory: see tree.c. The rules BWM-1 to BWM-8 are in docs/structures-bwtree.md. */
+/* Bw-trees: see tree.c. The rules BWM-1 to BWM-8 and BWT-1 to BWT-6 are in
+ * docs/structures-bwtree.md. */
 #include "operations/shared/try.h"
 
 #include <lladd/bwtree.h>
@@ -77,7 +78,9 @@ struct bw_page {
     const struct bw_state *last; /* the head of the chain that was retired */
     void *block;                 /* as allocated */
     uint32_t slab, bytes;        /* sizes of the slab and of the whole block */
-    unsigned char unused[2 * BW_LINE - sizeof(struct lladd_retired) - 2 * sizeof(void *) - 24];
+    uint64_t bound;              /* of a logged tree: all changes of its keys below this LSN are in
+                                  * the page. Only recovery reads it */
+    unsigned char unused[2 * BW_LINE - sizeof(struct lladd_retired) - 2 * sizeof(void *) - 32];
     struct bw_state s;
     uint32_t n, right; /* right neighbour; BW_NONE: the page has no high key */
     uint32_t used;     /* bytes of the rows */
@@ -120,6 +123,7 @@ struct lladd_bwtree {
     uint64_t chunks[BW_CHUNKS]; /* atomic: uint64_t * to the words, or 0. A word is atomic: struct
                                  * bw_state *; of a free PID: twice the next free PID, plus 1 */
     struct bw_counts counts[BW_STRIPES];
+    uint64_t spares[BW_STRIPES]; /* atomic: memory for a delta of a logged change, or 0 */
     uint64_t next;   /* atomic: PIDs from here on were never used */
     uint64_t free;   /* atomic: a free PID, or 0; above it, the number of changes of this word */
     uint64_t memory; /* atomic: bytes */
@@ -127,9 +131,11 @@ struct lladd_bwtree {
      * upper half: how often it was not 0. */
     uint64_t shape;
     uint64_t removed; /* atomic: number of pages that were merged into others */
+    struct bw_stored *stored; /* of a logged tree (stored.h); NULL: the tree is volatile */
 };
 _Static_assert(offsetof(struct lladd_bwtree, chunks) % 8 == 0, "atomic words are aligned");
 _Static_assert(offsetof(struct lladd_bwtree, counts) % 8 == 0, "atomic words are aligned");
+_Static_assert(offsetof(struct lladd_bwtree, spares) % 8 == 0, "atomic words are aligned");
 _Static_assert(offsetof(struct lladd_bwtree, next) % 8 == 0, "atomic words are aligned");
 _Static_assert(offsetof(struct lladd_bwtree, shape) % 8 == 0, "atomic words are aligned");
 
@@ -321,6 +327,14 @@ void ll_bwtree__map_free(struct lladd_bwtree *);
 void *ll_bwtree__alloc(struct lladd_bwtree *, size_t);
 void ll_bwtree__free(struct lladd_bwtree *, void *, size_t);
 int ll_bwtree__no_memory(struct lladd_error *, const char *what);
+/* Copies the options, and checks them. */
+int ll_bwtree__options(const struct lladd_bwtree_options *, struct lladd_bwtree_options *out,
+                       struct lladd_error *);
+/* Makes an empty tree with checked options. */
+int ll_bwtree__make(struct lladd_db *, const struct lladd_bwtree_options *, struct lladd_bwtree **,
+                    struct lladd_error *);
+/* Frees a tree that no thread uses. */
+void ll_bwtree__free_tree(struct lladd_bwtree *);
 /* Checks a key's length, and makes the key. */
 int ll_bwtree__key(const struct lladd_bwtree *, const void *key, size_t len, struct bw_key *,
                    struct lladd_error *);
@@ -387,11 +401,23 @@ struct bw_delta *ll_bwtree__delta(struct lladd_bwtree *, const struct bw_state *
 void ll_bwtree__delta_fill(const struct lladd_bwtree *, struct bw_delta *,
                            const struct bw_state *head, uint32_t at, const struct bw_change *,
                            bool alone);
+/* As ll_bwtree__delta. If the slab has no room, uses the memory at *spare, of the delta's size, and
+ * sets *spare to NULL. So it does not fail. */
+struct bw_delta *ll_bwtree__delta_in(struct lladd_bwtree *, const struct bw_state *head,
+                                     uint32_t at, const struct bw_change *, void **spare);
 /* Frees a delta that no thread sees. */
 void ll_bwtree__delta_free(struct lladd_bwtree *, const struct bw_delta *);
 /* Bytes of a delta with keys and a value of these lengths. */
 size_t ll_bwtree__delta_size(const struct lladd_bwtree *, enum bw_kind, uint32_t key_len,
                              uint32_t high_len, uint32_t value_len);
+
+/* ---- change.c -------------------------------------------------------------------------------- */
+
+enum bw_verb { BW_INSERT, BW_UPSERT, BW_REMOVE };
+/* Is the change possible, when the key has a row or not? */
+int ll_bwtree__allowed(enum bw_verb, bool found, struct lladd_error *);
+/* Checks a value's length. */
+int ll_bwtree__value(const struct lladd_bwtree *, size_t len, struct lladd_error *);
 
 /* ---- search.c -------------------------------------------------------------------------------- */
 

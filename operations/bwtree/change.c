@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Insertions, replacements and deletions. A writer finds the leaf, decides by what it sees in the
- * leaf's state, and puts a delta in front of that state with a compare-and-swap. If another thread
- * was first, the writer looks at the new state and decides again. So each change takes effect at
- * the moment of its compare-and-swap, and was decided on the state that it replaced (BWM-2).
+ * Insertions, replacements and deletions in a volatile tree (logged.c has those in a logged one). A
+ * writer finds the leaf, decides by what it sees in the leaf's state, and puts a delta in front of
+ * that state with a compare-and-swap. If another thread was first, the writer looks at the new
+ * state and decides again. So each change takes effect at its compare-and-swap, and was
+ * decided on the state that it replaced (BWM-2).
  *
  * A writer that has to follow a right link has met a split without its index term, and adds the
  * term before it goes on (BWM-4). It finishes a merge in which the leaf takes part (BWM-6). After
@@ -11,20 +12,17 @@
  */
 #include "operations/bwtree/bwtree.h"
 
-enum what { INSERT, PUT, DELETE };
-
-/* Is the change possible, when the key has a row or not? */
-static int allowed(enum what what, bool found, struct lladd_error *err)
+int ll_bwtree__allowed(enum bw_verb verb, bool found, struct lladd_error *err)
 {
-    if (what == INSERT && found)
+    if (verb == BW_INSERT && found)
         return lladd_error_set(err, LLADD_EXISTS, "the key exists");
-    if (what == DELETE && !found)
+    if (verb == BW_REMOVE && !found)
         return lladd_error_set(err, LLADD_NOT_FOUND, "there is no such key");
     return 0;
 }
 
 /* Installs the change in the tree. */
-static int install(struct bw_call *c, enum what what, const struct bw_change *change,
+static int install(struct bw_call *c, enum bw_verb verb, const struct bw_change *change,
                    struct lladd_error *err)
 {
     const struct bw_aim aim = {.key = change->key};
@@ -44,7 +42,7 @@ static int install(struct bw_call *c, enum what what, const struct bw_change *ch
             s = bw_load(c->t, pid = seen.child);
             continue;
         }
-        TRY(allowed(what, seen.found, err));
+        TRY(ll_bwtree__allowed(verb, seen.found, err));
         struct bw_delta *d = ll_bwtree__delta(c->t, s, seen.at, change);
         if (!d)
             return ll_bwtree__no_memory(err, "a row");
@@ -59,7 +57,7 @@ static int install(struct bw_call *c, enum what what, const struct bw_change *ch
     }
 }
 
-static int check_value(const struct lladd_bwtree *t, size_t len, struct lladd_error *err)
+int ll_bwtree__value(const struct lladd_bwtree *t, size_t len, struct lladd_error *err)
 {
     if (__builtin_expect(t->value_size && len != t->value_size, 0))
         return lladd_error_set(err, LLADD_KEY_SIZE, "the value has %zu bytes, the tree's have %u",
@@ -70,18 +68,21 @@ static int check_value(const struct lladd_bwtree *t, size_t len, struct lladd_er
     return 0;
 }
 
-static int change_row(struct lladd_bwtree *t, enum what what, const struct lladd_bwtree_row *row,
+static int change_row(struct lladd_bwtree *t, enum bw_verb verb, const struct lladd_bwtree_row *row,
                       struct lladd_error *err)
 {
-    struct bw_change change = {.kind = what == DELETE ? BW_DELETE : BW_PUT,
+    struct bw_change change = {.kind = verb == BW_REMOVE ? BW_DELETE : BW_PUT,
                                .value = row->value,
                                .value_len = (uint32_t)row->value_len};
     struct bw_call c;
+    if (__builtin_expect(t->stored != NULL, 0))
+        return lladd_error_set(err, LLADD_BAD_STATE,
+                               "the tree is logged: change it with lladd_bwtree_txn_...");
     TRY(ll_bwtree__key(t, row->key, row->key_len, &change.key, err));
-    if (what != DELETE)
-        TRY(check_value(t, row->value_len, err));
+    if (verb != BW_REMOVE)
+        TRY(ll_bwtree__value(t, row->value_len, err));
     TRY(ll_bwtree__enter(t, &c, err));
-    int rc = install(&c, what, &change, err);
+    int rc = install(&c, verb, &change, err);
     bw_leave(&c);
     return rc;
 }
@@ -90,7 +91,7 @@ int lladd_bwtree_insert(struct lladd_bwtree *t, const void *key, size_t key_len,
                         size_t value_len, struct lladd_error *err)
 {
     const struct lladd_bwtree_row row = {key, key_len, value, value_len};
-    return change_row(t, INSERT, &row, err);
+    return change_row(t, BW_INSERT, &row, err);
 }
 
 int lladd_bwtree_insert_many(struct lladd_bwtree *t, const struct lladd_bwtree_row *rows, size_t n,
@@ -98,7 +99,7 @@ int lladd_bwtree_insert_many(struct lladd_bwtree *t, const struct lladd_bwtree_r
 {
     size_t i = 0;
     int rc = 0;
-    while (i < n && (rc = change_row(t, INSERT, &rows[i], err)) == 0)
+    while (i < n && (rc = change_row(t, BW_INSERT, &rows[i], err)) == 0)
         i++;
     if (done)
         *done = i;
@@ -109,12 +110,12 @@ int lladd_bwtree_put(struct lladd_bwtree *t, const void *key, size_t key_len, co
                      size_t value_len, struct lladd_error *err)
 {
     const struct lladd_bwtree_row row = {key, key_len, value, value_len};
-    return change_row(t, PUT, &row, err);
+    return change_row(t, BW_UPSERT, &row, err);
 }
 
 int lladd_bwtree_delete(struct lladd_bwtree *t, const void *key, size_t key_len,
                         struct lladd_error *err)
 {
     const struct lladd_bwtree_row row = {.key = key, .key_len = key_len};
-    return change_row(t, DELETE, &row, err);
+    return change_row(t, BW_REMOVE, &row, err);
 }

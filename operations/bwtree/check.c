@@ -3,8 +3,7 @@
  * Statistics, and the check of the invariants. Both walk through each level from left to right,
  * from key to key, with an epoch for each page.
  */
-#include "operations/bwtree/bwtree.h"
-
+#include "operations/bwtree/stored.h"
 
 /* A walk through a level. */
 struct walk {
@@ -103,6 +102,8 @@ int lladd_bwtree_stats_get(struct lladd_bwtree *t, struct lladd_bwtree_stats *ou
     add_counts(t, &s);
     s.waiting = lladd_epochs_waiting(t->epochs);
     s.memory = lladd_atomic_load64_relaxed(&t->memory);
+    if (t->stored)
+        ll_bwtree__store_stats(t->stored->store, &s);
     memcpy(out, &s, s.struct_size < sizeof s ? s.struct_size : sizeof s);
     return 0;
 }

@@ -70,17 +70,27 @@ void ll_bwtree__delta_fill(const struct lladd_bwtree *t, struct bw_delta *d,
     copy_bytes(t, d, c);
 }
 
-struct bw_delta *ll_bwtree__delta(struct lladd_bwtree *t, const struct bw_state *head, uint32_t at,
-                                  const struct bw_change *c)
+struct bw_delta *ll_bwtree__delta_in(struct lladd_bwtree *t, const struct bw_state *head,
+                                     uint32_t at, const struct bw_change *c, void **spare)
 {
     uint32_t high_len = c->bounded ? c->high.len : 0;
     size_t size = ll_bwtree__delta_size(t, c->kind, c->key.len, high_len, c->value_len);
     struct bw_delta *d = room_in(bw_bottom(head), size);
     bool alone = d == NULL;
-    if (alone && (d = ll_bwtree__alloc(t, size)) == NULL)
-        return NULL;
-    ll_bwtree__delta_fill(t, d, head, at, c, alone);
+    if (alone) {
+        d = *spare ? *spare : ll_bwtree__alloc(t, size);
+        *spare = NULL;
+    }
+    if (d)
+        ll_bwtree__delta_fill(t, d, head, at, c, alone);
     return d;
+}
+
+struct bw_delta *ll_bwtree__delta(struct lladd_bwtree *t, const struct bw_state *head, uint32_t at,
+                                  const struct bw_change *c)
+{
+    void *none = NULL;
+    return ll_bwtree__delta_in(t, head, at, c, &none);
 }
 
 void ll_bwtree__delta_free(struct lladd_bwtree *t, const struct bw_delta *d)

@@ -365,10 +365,11 @@ void ll_bwtree__remember(struct bw_call *c, uint32_t pid)
 }
 
 /* Merges a small page into its left neighbour or, if that has no room or another parent, merges the
- * right neighbour into the page. */
+ * right neighbour into the page. A logged tree has no merges: its flush relies on pages that stay
+ * (flush.c). */
 static void shrink(struct bw_call *c, uint32_t pid, const struct bw_page *p)
 {
-    if (!ll_bwtree__is_small(c->t, p->s.level, p->n, p->used) || merge(c, pid, p) ||
+    if (c->t->stored || !ll_bwtree__is_small(c->t, p->s.level, p->n, p->used) || merge(c, pid, p) ||
         p->right == BW_NONE)
         return;
     const struct bw_state *s = bw_load(c->t, p->right);

@@ -20,7 +20,7 @@
  * Threads. Any number; no thread waits for another one. Each call is in an epoch while it uses
  * states (lladd/epoch.h).
  */
-#include "operations/bwtree/bwtree.h"
+#include "operations/bwtree/stored.h"
 
 enum {
     PAGE_BYTES = 8192,
@@ -116,21 +116,26 @@ static int make_root(struct lladd_bwtree *t)
     return 0;
 }
 
-int lladd_bwtree_open_volatile(struct lladd_db *db, const struct lladd_bwtree_options *options,
-                               struct lladd_bwtree **out, struct lladd_error *err)
+int ll_bwtree__options(const struct lladd_bwtree_options *options, struct lladd_bwtree_options *out,
+                       struct lladd_error *err)
 {
-    struct lladd_bwtree_options o = LLADD_BWTREE_OPTIONS_INIT;
-    *out = NULL;
+    *out = (struct lladd_bwtree_options)LLADD_BWTREE_OPTIONS_INIT;
     if (options)
-        memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
-    TRY(check_options(&o, err));
+        memcpy(out, options,
+               options->struct_size < sizeof *out ? options->struct_size : sizeof *out);
+    return check_options(out, err);
+}
+
+int ll_bwtree__make(struct lladd_db *db, const struct lladd_bwtree_options *o,
+                    struct lladd_bwtree **out, struct lladd_error *err)
+{
     struct lladd_bwtree *t = lladd_mem_alloc(db, sizeof *t);
     if (!t)
         return ll_bwtree__no_memory(err, "the handle");
     memset(t, 0, sizeof *t);
     t->db = db;
     t->memory = sizeof *t;
-    set_options(t, &o);
+    set_options(t, o);
     int rc = lladd_epochs_create(db, &t->epochs, err);
     if (!rc && make_root(t) != 0) {
         rc = ll_bwtree__no_memory(err, "the root");
@@ -151,6 +156,15 @@ static const struct bw_state *unfinished(struct lladd_bwtree *t)
     uint32_t pid = (uint32_t)lladd_atomic_load64(&t->shape);
     const struct bw_state *s = pid && pid != BW_INNER_SPLIT ? bw_load(t, pid) : NULL;
     return s && s->kind == BW_REMOVE ? s : NULL;
+}
+
+int lladd_bwtree_open_volatile(struct lladd_db *db, const struct lladd_bwtree_options *options,
+                               struct lladd_bwtree **out, struct lladd_error *err)
+{
+    struct lladd_bwtree_options o;
+    *out = NULL;
+    TRY(ll_bwtree__options(options, &o, err));
+    return ll_bwtree__make(db, &o, out, err);
 }
 
 /* Frees the chain of each page: level by level, each from left to right. */
@@ -179,14 +193,27 @@ static void free_pages(struct lladd_bwtree *t)
         ll_bwtree__removed_free(t, removed);
 }
 
-void lladd_bwtree_close(struct lladd_bwtree *t)
+void ll_bwtree__free_tree(struct lladd_bwtree *t)
 {
-    if (!t)
-        return;
     lladd_epochs_destroy(t->epochs);
     free_pages(t);
+    for (unsigned i = 0; i < BW_STRIPES; i++)
+        lladd_mem_free(t->db, (void *)(uintptr_t)t->spares[i]);
     ll_bwtree__map_free(t);
     lladd_mem_free(t->db, t);
+}
+
+void lladd_bwtree_close(struct lladd_bwtree *t)
+{
+    if (t && t->stored)
+        ll_bwtree__close_stored(t->stored);
+    else if (t)
+        ll_bwtree__free_tree(t);
+}
+
+uint64_t lladd_bwtree_id(const struct lladd_bwtree *t)
+{
+    return t->stored ? t->stored->id : 0;
 }
 
 uint32_t lladd_bwtree_key_size(const struct lladd_bwtree *t)

@@ -18,6 +18,9 @@
     X(blobs) \
     X(bulk) \
     X(bulk_scrubbed) \
+    X(bwtree) \
+    X(bwtree_doubt) \
+    X(bwtree_threads) \
     X(bytes) \
     X(columns) \
     X(counters) \
