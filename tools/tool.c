@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <lladd/bwtree.h>
 #include <lladd/lock.h>
 #include <lladd/replica.h>
 #include <stdarg.h>
@@ -111,13 +112,16 @@ static int load_plugin(struct tool *t)
 }
 
 /* Registers the library's optional extensions: locks, because a transaction in doubt may hold
- * locks, and the journal, managed dTables and replicas, which the database may use. */
+ * locks, and the journal, managed dTables, replicas and logged Bw-trees, which the database may
+ * use. */
 static int register_known(struct tool *t)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     int rc = lladd_lock_register(&t->options, &err);
     if (!rc)
         rc = lladd_replica_register(&t->options, &err); /* and managed dTables */
+    if (!rc)
+        rc = lladd_bwtree_register(&t->options, &err);
     rc = rc ? tool_fail(t, "%s", err.message) : 0;
     rc = !rc && t->plugin ? load_plugin(t) : rc;
     if (rc)

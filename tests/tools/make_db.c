@@ -12,6 +12,7 @@
  *     --doubt-makes DIR  with a table that a transaction in doubt has made
  *     --doubt-drops DIR  with a table that a transaction in doubt has dropped
  *     --regions DIR      with three regions
+ *     --bwtree DIR       with a logged Bw-tree "index" of 1000 rows
  *
  * These change an existing database:
  *     --forget DIR NAME     removes a root, so that its structure is lost
@@ -24,6 +25,8 @@
  *     --free-last DIR       frees the last allocated page, even though it is in use */
 #include "made.h"
 
+#include <lladd/bwtree.h>
+#include <lladd/bytes.h>
 #include <lladd/dtable.h>
 #include <lladd/dtable_managed.h>
 #include <lladd/hash.h>
@@ -289,6 +292,42 @@ static int make_run(const char *dir)
     return rc || closed ? fail(&err) : 0;
 }
 
+static int put_rows(struct lladd_db *db, struct lladd_error *err)
+{
+    struct lladd_bwtree *tree;
+    struct lladd_txn *txn;
+    unsigned char key[8];
+    int rc = lladd_bwtree_open(db, "index", &tree, err);
+    rc = rc ? rc : lladd_begin(db, NULL, &txn, err);
+    for (uint64_t i = 0; !rc && i < 1000; i++) {
+        lladd_put64(key, i);
+        rc = lladd_bwtree_txn_put(txn, tree, key, sizeof key, "value", 5);
+    }
+    rc = rc ? rc : lladd_commit(txn);
+    lladd_bwtree_close(tree); /* writes the tree to the store */
+    return rc;
+}
+
+static int make_bwtree(const char *dir)
+{
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_db *db;
+    struct lladd_txn *txn;
+    int rc = lladd_bwtree_register(&o, &err);
+    if (!rc)
+        rc = lladd_open(dir, &o, &db, &err);
+    lladd_options_release(&o);
+    if (rc)
+        return fail(&err);
+    rc = lladd_begin(db, NULL, &txn, &err);
+    rc = rc ? rc : lladd_bwtree_create(txn, "index", NULL);
+    rc = rc ? rc : lladd_commit(txn);
+    rc = rc ? rc : put_rows(db, &err);
+    int closed = lladd_close(db);
+    return rc || closed ? fail(&err) : 0;
+}
+
 static int make_regions(const char *dir)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -440,6 +479,8 @@ int main(int argc, char **argv)
         return change_table(argv[2], send_rows);
     if (argc == 3 && strcmp(argv[1], "--keep") == 0)
         return change_table(argv[2], keep_rows);
+    if (argc == 3 && strcmp(argv[1], "--bwtree") == 0)
+        return make_bwtree(argv[2]);
     if (argc == 3 && strcmp(argv[1], "--regions") == 0)
         return make_regions(argv[2]);
     if (argc == 4 && strcmp(argv[1], "--large") == 0)

@@ -401,6 +401,19 @@ class Verify(Case):
         self.assertRegex(out, r'region "lladd.regions": page \d+ belongs to it, but is not '
                               r'allocated')
 
+    def test_bwtree(self):
+        """A logged Bw-tree and the store own their pages. verify reads the tree."""
+        subprocess.run([MAKE_DB, "--bwtree", self.db], check=True)
+        self.sound("structures: 2 lladd.bwtree\n")
+        self.assertIn('"bw:index" is left out', run("dump", self.db)[2])
+        pages = os.path.join(self.db, "pages")
+        with open(pages, "rb") as file:
+            at = file.read().index(b"value")
+        with open(pages, "r+b") as file:
+            file.seek(at)
+            file.write(b"Value")
+        self.assertIn("damage  pages", self.good("verify", self.db, code=1))
+
     def test_page_taken_away(self):
         self.load(SMALL)
         subprocess.run([MAKE_DB, "--free-last", self.db], check=True)
