@@ -123,6 +123,9 @@ static int read_head(struct reading *r, const unsigned char *bytes, size_t len)
         (size_t)(r->end - r->at) < (size_t)low_len + high_len ||
         r->n > (size_t)(r->end - r->at) / 6)
         return wrong(r, "its fragment is too short");
+    uint32_t size = r->t->small ? r->t->key_size : 0;
+    if (size && ((low_len && low_len != size) || (high_len && high_len != size)))
+        return wrong(r, "a bound has a wrong length");
     r->low = bw_key_of(r->at, low_len);
     r->high = bw_key_of(r->at + low_len, high_len);
     r->at += low_len + high_len;
