@@ -365,6 +365,7 @@ struct bw_plan {
     struct bw_key low, high;
     uint32_t right; /* BW_NONE: `high` is not used */
     bool slab;      /* with room for deltas */
+    uint64_t bound; /* of the page that it replaces, or from which its rows come */
 };
 /* Makes a page; NULL: out of memory. Its state number is 0. */
 struct bw_page *ll_bwtree__page_build(struct lladd_bwtree *, const struct bw_plan *);
@@ -413,7 +414,7 @@ size_t ll_bwtree__delta_size(const struct lladd_bwtree *, enum bw_kind, uint32_t
 
 /* ---- change.c -------------------------------------------------------------------------------- */
 
-enum bw_verb { BW_INSERT, BW_UPSERT, BW_REMOVE };
+enum bw_verb { BW_DO_INSERT, BW_DO_PUT, BW_DO_DELETE };
 /* Is the change possible, when the key has a row or not? */
 int ll_bwtree__allowed(enum bw_verb, bool found, struct lladd_error *);
 /* Checks a value's length. */

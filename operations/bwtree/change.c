@@ -14,9 +14,9 @@
 
 int ll_bwtree__allowed(enum bw_verb verb, bool found, struct lladd_error *err)
 {
-    if (verb == BW_INSERT && found)
+    if (verb == BW_DO_INSERT && found)
         return lladd_error_set(err, LLADD_EXISTS, "the key exists");
-    if (verb == BW_REMOVE && !found)
+    if (verb == BW_DO_DELETE && !found)
         return lladd_error_set(err, LLADD_NOT_FOUND, "there is no such key");
     return 0;
 }
@@ -71,7 +71,7 @@ int ll_bwtree__value(const struct lladd_bwtree *t, size_t len, struct lladd_erro
 static int change_row(struct lladd_bwtree *t, enum bw_verb verb, const struct lladd_bwtree_row *row,
                       struct lladd_error *err)
 {
-    struct bw_change change = {.kind = verb == BW_REMOVE ? BW_DELETE : BW_PUT,
+    struct bw_change change = {.kind = verb == BW_DO_DELETE ? BW_DELETE : BW_PUT,
                                .value = row->value,
                                .value_len = (uint32_t)row->value_len};
     struct bw_call c;
@@ -79,7 +79,7 @@ static int change_row(struct lladd_bwtree *t, enum bw_verb verb, const struct ll
         return lladd_error_set(err, LLADD_BAD_STATE,
                                "the tree is logged: change it with lladd_bwtree_txn_...");
     TRY(ll_bwtree__key(t, row->key, row->key_len, &change.key, err));
-    if (verb != BW_REMOVE)
+    if (verb != BW_DO_DELETE)
         TRY(ll_bwtree__value(t, row->value_len, err));
     TRY(ll_bwtree__enter(t, &c, err));
     int rc = install(&c, verb, &change, err);
@@ -91,7 +91,7 @@ int lladd_bwtree_insert(struct lladd_bwtree *t, const void *key, size_t key_len,
                         size_t value_len, struct lladd_error *err)
 {
     const struct lladd_bwtree_row row = {key, key_len, value, value_len};
-    return change_row(t, BW_INSERT, &row, err);
+    return change_row(t, BW_DO_INSERT, &row, err);
 }
 
 int lladd_bwtree_insert_many(struct lladd_bwtree *t, const struct lladd_bwtree_row *rows, size_t n,
@@ -99,7 +99,7 @@ int lladd_bwtree_insert_many(struct lladd_bwtree *t, const struct lladd_bwtree_r
 {
     size_t i = 0;
     int rc = 0;
-    while (i < n && (rc = change_row(t, BW_INSERT, &rows[i], err)) == 0)
+    while (i < n && (rc = change_row(t, BW_DO_INSERT, &rows[i], err)) == 0)
         i++;
     if (done)
         *done = i;
@@ -110,12 +110,12 @@ int lladd_bwtree_put(struct lladd_bwtree *t, const void *key, size_t key_len, co
                      size_t value_len, struct lladd_error *err)
 {
     const struct lladd_bwtree_row row = {key, key_len, value, value_len};
-    return change_row(t, BW_UPSERT, &row, err);
+    return change_row(t, BW_DO_PUT, &row, err);
 }
 
 int lladd_bwtree_delete(struct lladd_bwtree *t, const void *key, size_t key_len,
                         struct lladd_error *err)
 {
     const struct lladd_bwtree_row row = {.key = key, .key_len = key_len};
-    return change_row(t, BW_REMOVE, &row, err);
+    return change_row(t, BW_DO_DELETE, &row, err);
 }

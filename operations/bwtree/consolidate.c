@@ -91,7 +91,8 @@ static size_t make_pieces(const struct lladd_bwtree *t, struct fold *f, const st
 struct bw_page *ll_bwtree__fold(struct lladd_bwtree *t, const struct bw_state *head, bool slab)
 {
     struct bw_page *page = bw_bottom(head), *made;
-    struct bw_plan plan = {.level = head->level, .low = bw_low(t, page), .slab = slab};
+    struct bw_plan plan = {
+        .level = head->level, .low = bw_low(t, page), .slab = slab, .bound = page->bound};
     struct fold f;
     if (fold_begin(t, &f, head->chain))
         return NULL;

@@ -190,7 +190,7 @@ static int read_rows(struct reading *r)
         struct bw_key key = bw_key_of(r->at + 6, key_len);
         if (!in_order(r, key, before, i == 0))
             return wrong(r, "its keys are not in order");
-        r->pieces[i] = (struct bw_piece){0, 0, row_delta(r, key, value_len)};
+        r->pieces[i] = (struct bw_piece){NULL, 0, 0, row_delta(r, key, value_len)};
         r->at += 6 + key_len + value_len;
         before = key;
     }
@@ -199,14 +199,14 @@ static int read_rows(struct reading *r)
 
 static int build(struct reading *r, uint64_t bound, struct bw_page **out)
 {
-    struct bw_page from = {.s = {.kind = BW_PAGE, .level = r->level}, .bound = bound};
-    const struct bw_plan plan = {.from = &from,
+    const struct bw_plan plan = {.level = r->level,
                                  .pieces = r->pieces,
                                  .n_pieces = r->n,
                                  .low = r->low,
                                  .high = r->high,
                                  .right = r->right,
-                                 .slab = true};
+                                 .slab = true,
+                                 .bound = bound};
     *out = ll_bwtree__page_build(r->t, &plan);
     return *out ? 0 : ll_bwtree__no_memory(r->err, "a page that is read in");
 }

@@ -297,8 +297,8 @@ static int change_row(struct lladd_txn *txn, struct lladd_bwtree *t, enum bw_ver
         return lladd_error_set(err, LLADD_OTHER_DATABASE,
                                "the tree is of another database than the transaction");
     TRY(ll_bwtree__key(t, row->key, row->key_len, &w.change.key, err));
-    w.change.kind = verb == BW_REMOVE ? BW_DELETE : BW_PUT;
-    if (verb != BW_REMOVE)
+    w.change.kind = verb == BW_DO_DELETE ? BW_DELETE : BW_PUT;
+    if (verb != BW_DO_DELETE)
         TRY(ll_bwtree__value(t, row->value_len, err));
     w.change.value = row->value;
     w.change.value_len = (uint32_t)row->value_len;
@@ -321,7 +321,7 @@ int lladd_bwtree_txn_insert(struct lladd_txn *txn, struct lladd_bwtree *t, const
 {
     LLADD_USE(txn);
     const struct lladd_bwtree_row row = {key, key_len, value, value_len};
-    return change_row(txn, t, BW_INSERT, &row);
+    return change_row(txn, t, BW_DO_INSERT, &row);
 }
 
 int lladd_bwtree_txn_put(struct lladd_txn *txn, struct lladd_bwtree *t, const void *key,
@@ -329,7 +329,7 @@ int lladd_bwtree_txn_put(struct lladd_txn *txn, struct lladd_bwtree *t, const vo
 {
     LLADD_USE(txn);
     const struct lladd_bwtree_row row = {key, key_len, value, value_len};
-    return change_row(txn, t, BW_UPSERT, &row);
+    return change_row(txn, t, BW_DO_PUT, &row);
 }
 
 int lladd_bwtree_txn_delete(struct lladd_txn *txn, struct lladd_bwtree *t, const void *key,
@@ -337,5 +337,5 @@ int lladd_bwtree_txn_delete(struct lladd_txn *txn, struct lladd_bwtree *t, const
 {
     LLADD_USE(txn);
     const struct lladd_bwtree_row row = {.key = key, .key_len = key_len};
-    return change_row(txn, t, BW_REMOVE, &row);
+    return change_row(txn, t, BW_DO_DELETE, &row);
 }

@@ -197,7 +197,7 @@ struct bw_page *ll_bwtree__page_build(struct lladd_bwtree *t, const struct bw_pl
     if (!p)
         return NULL;
     p->right = plan->right;
-    p->bound = plan->from->bound;
+    p->bound = plan->bound;
     p->prefix = bounded && !t->small ? common(plan->low, plan->high) : 0;
     struct fill f = begin_rows(p);
     for (size_t i = 0; i < plan->n_pieces; i++) {

@@ -64,7 +64,7 @@ static struct bw_key divider(const struct lladd_bwtree *t, const struct bw_page 
 static struct bw_page *part(struct lladd_bwtree *t, const struct bw_page *p, struct bw_piece rows,
                             struct bw_key low, struct bw_key high, uint32_t right)
 {
-    const struct bw_plan plan = {p->s.level, &rows, 1, low, high, right, true};
+    const struct bw_plan plan = {p->s.level, &rows, 1, low, high, right, true, p->bound};
     return ll_bwtree__page_build(t, &plan);
 }
 

@@ -71,15 +71,20 @@ static int open_tree(struct work *w)
     return lladd_bwtree_open(w->base.db, NAME, &w->tree, w->base.err);
 }
 
-static int make(struct work *w)
+static int create(struct lladd_txn *txn, const char *name)
 {
     struct lladd_bwtree_options o = LLADD_BWTREE_OPTIONS_INIT;
-    struct lladd_txn *txn;
     o.page_bytes = 256;
     o.leaf_chain = 2;
     o.inner_chain = 1;
+    return lladd_bwtree_create(txn, name, &o);
+}
+
+static int make(struct work *w)
+{
+    struct lladd_txn *txn;
     TRY(lladd_begin(w->base.db, NULL, &txn, w->base.err));
-    int rc = lladd_bwtree_create(txn, NAME, &o);
+    int rc = create(txn, NAME);
     return rc ? ll_sim_give_up(NULL, txn, rc, w->base.err) : lladd_commit(txn);
 }
 
@@ -139,6 +144,7 @@ static int rolls_back(struct ll_sim_work *base, struct lladd_txn *txn)
 {
     struct work *w = (struct work *)base;
     TRY(fill_range(w, txn, 20, 24, 'r', 80));
+    TRY(create(txn, "rolled back"));
     TRY(clear(w, txn, 12));
     TRY(fill(w, txn, 12, 'r', 20));
     return lladd_sim_abort(base->sim, txn);
@@ -149,6 +155,7 @@ static int shrinks(struct ll_sim_work *base, struct lladd_txn *txn)
     struct work *w = (struct work *)base;
     for (unsigned cell = 10; cell < 14; cell++)
         TRY(clear(w, txn, cell));
+    TRY(create(txn, "second"));
     TRY(fill(w, txn, 14, 'h', 30));
     return lladd_sim_commit(base->sim, txn);
 }
@@ -323,7 +330,7 @@ static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno)
 }
 
 static const char *const operations[] = {"lladd.bwtree", "lladd.bwtree.store", "lladd.bwtree.set",
-                                         NULL};
+                                         "lladd.bwtree.format", NULL};
 static const char *const rows_only[] = {"lladd.bwtree", NULL};
 static const struct lladd_sim_excuse excuses[] = {
     {"lladd.bwtree.format", LL_SIM_NO_UNDO, "a page that was formatted is freed"},
