@@ -36,7 +36,8 @@ enum {
     FULL_TO = 9,
     MISREAD_AFTER = 5,
     LAST = 11,
-    LATER_US = 1000
+    FIRST_US = 1000, /* the times of two marks */
+    LATER_US = 2000
 };
 
 static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)
@@ -219,27 +220,27 @@ static int check(void *ctx, struct lladd_db *db, struct lladd_error *err)
 
 /* ---- a time, and a gap ------------------------------------------------------------------- */
 
-/* Writes a mark that is later than all marks of the archive: the clock of a simulation stands
- * still. */
-static int mark_later(struct lladd_db *db, struct lladd_error *err)
+/* Writes a mark of a later time than all marks of the archive, because the clock of a simulation
+ * stands still. For the same reason the archive itself writes one mark for each handle at most. */
+static int mark_at(uint64_t time_us, struct lladd_db *db, struct lladd_error *err)
 {
     unsigned char mark[24] = "LLMARK1"; /* then LSN 0: the end of the mark's own record */
     struct lladd_txn *txn;
     lladd_lsn lsn;
-    lladd_put64(mark + 16, LATER_US);
+    lladd_put64(mark + 16, time_us);
     TRY(lladd_begin(db, NULL, &txn, err));
     int rc = lladd_log_note(txn, "lladd.time", lladd_span_of(mark, sizeof mark), &lsn);
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
-/* Restores to a time between the marks of the archive and the later one. */
+/* Restores to a time between the two marks of go_on. */
 static int want_time(const struct targets *t, uint32_t entry)
 {
     struct lladd_restore_options o = LLADD_RESTORE_OPTIONS_INIT;
     struct lladd_restore_target target = LLADD_RESTORE_TARGET_INIT;
     struct ll_sim_shown s;
     target.kind = LLADD_TO_TIME;
-    target.time_us = LATER_US / 2;
+    target.time_us = (FIRST_US + LATER_US) / 2;
     o.target = &target;
     TRY(ll_sim_entries_show(lladd_sim_store(), &o, false, &s, t->err));
     return s.has.last.number == entry ? 0 : wrong(t, "the time", entry, &s);
@@ -307,9 +308,10 @@ static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
     uint32_t last;
     (void)ctx;
     TRY(ll_sim_entries_last(db, &last, err));
-    TRY(ll_sim_entries_store(lladd_sim_archive(), err)); /* begins with a mark */
+    TRY(ll_sim_entries_store(lladd_sim_archive(), err));
+    TRY(mark_at(FIRST_US, db, err));
     TRY(ll_sim_entry_do(&w, last + 1, 0));
-    TRY(mark_later(db, err));
+    TRY(mark_at(LATER_US, db, err));
     lladd_lsn end = lladd_durable_lsn(db);
     TRY(ll_sim_entries_store(lladd_sim_archive(), err));
     TRY(want_no_gap(err));
