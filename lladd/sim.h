@@ -180,12 +180,14 @@ LLADD_API int lladd_sim_heuristic_forget(struct lladd_sim *, struct lladd_db *,
 LLADD_API int lladd_sim_note(struct lladd_sim *, struct lladd_txn *, const void *bytes, size_t len);
 /** Makes one read of this page return wrong bytes: the next read of the page from the page file.
  *  The bytes in the file stay right. Only the workload may make this call, and only while the page
- *  is not in the cache. Reads in a recovery return the right bytes. */
+ *  is not in the cache. Reads in a recovery return the right bytes. In contract checks
+ *  (sim_contract.h) the call has no effect. */
 LLADD_API void lladd_sim_misread(struct lladd_sim *, lladd_pageno);
 /** Makes one read of the log return a wrong byte: the next read of more than 256 bytes of a log
  *  segment. The bytes in the file stay right. Only the workload may make this call. Reads in a
- *  recovery return the right bytes. */
-LLADD_API void lladd_sim_misread_log(struct lladd_sim *);
+ *  recovery return the right bytes. Returns false in contract checks (sim_contract.h), where the
+ *  call has no effect; else true. */
+LLADD_API bool lladd_sim_misread_log(struct lladd_sim *);
 
 /* ---- backups and archives (lladd/ship.h) --------------------------------------------------- */
 

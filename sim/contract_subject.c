@@ -29,6 +29,7 @@ static int begin(struct session *s, const struct lladd_sim_subject *subject,
     int rc = ll_sim_new(subject, NULL, &s->sim, err);
     if (rc)
         return rc;
+    s->sim->in_memory = true;
     s->options = (struct lladd_options)LLADD_OPTIONS_INIT;
     if (subject->configure)
         rc = subject->configure(subject->ctx, &s->options, err);

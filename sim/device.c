@@ -428,9 +428,10 @@ void lladd_sim_misread(struct lladd_sim *sim, lladd_pageno page)
     sim->misread = page.v + 1;
 }
 
-void lladd_sim_misread_log(struct lladd_sim *sim)
+bool lladd_sim_misread_log(struct lladd_sim *sim)
 {
-    sim->misread_log = true;
+    sim->misread_log = !sim->in_memory;
+    return sim->misread_log;
 }
 
 static void misread_log(struct ll_sim_run *run, uint32_t inode, unsigned char *bytes, size_t len)

@@ -710,7 +710,8 @@ struct lladd_sim {
     void *read_ctx;
     uint64_t misread; /* 1 + the page of lladd_sim_misread; 0: none */
     bool misread_log; /* lladd_sim_misread_log was called, and no read has followed */
-    bool raw_write; /* a lost or misdirected write concerned raw bytes, which have no page LSN */
+    bool in_memory;   /* contract checks: the database is not on the simulated disk */
+    bool raw_write;   /* a lost or misdirected write concerned raw bytes, which have no page LSN */
 
     struct ll_sim_buffer dump, text;
     unsigned char *scratch_model;

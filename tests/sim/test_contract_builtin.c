@@ -289,11 +289,10 @@ START_TEST(the_built_in_operations_keep_every_promise)
 }
 END_TEST
 
-/* Checks the operations in the same way, with samples from a subject's workload, which takes
- * checkpoints. */
-START_TEST(a_subject_is_checked_by_its_workload)
+/* Checks the operations in the same way, with samples from a subject's workload. */
+static struct lladd_sim_contract_report *check_subject(const char *name)
 {
-    const struct lladd_sim_subject *s = lladd_sim_subject_find("counters");
+    const struct lladd_sim_subject *s = lladd_sim_subject_find(name);
     struct lladd_sim_contract_report *r;
     struct lladd_error err = LLADD_ERROR_INIT;
     ck_assert_ptr_nonnull(s);
@@ -301,7 +300,23 @@ START_TEST(a_subject_is_checked_by_its_workload)
     ck_assert_msg(rc == 0, "%s", err.message);
     print_broken(r);
     ck_assert_uint_eq(r->broken, 0);
+    return r;
+}
+
+/* The workload takes checkpoints. */
+START_TEST(a_subject_is_checked_by_its_workload)
+{
+    struct lladd_sim_contract_report *r = check_subject("counters");
     ck_assert_ptr_nonnull(find(r, "lladd.counter.add"));
+    ck_assert_ptr_nonnull(find(r, "lladd.set"));
+    lladd_sim_contract_free(r);
+}
+END_TEST
+
+/* No read of the log goes wrong, and the workload notices that. */
+START_TEST(a_workload_that_misreads_its_log_is_checked)
+{
+    struct lladd_sim_contract_report *r = check_subject("archive");
     ck_assert_ptr_nonnull(find(r, "lladd.set"));
     lladd_sim_contract_free(r);
 }
@@ -313,6 +328,7 @@ int main(void)
     TCase *c = tcase_create("contract");
     tcase_add_test(c, the_built_in_operations_keep_every_promise);
     tcase_add_test(c, a_subject_is_checked_by_its_workload);
+    tcase_add_test(c, a_workload_that_misreads_its_log_is_checked);
     suite_add_tcase(s, c);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);
