@@ -152,7 +152,9 @@ struct lladd_sim_subject;
 
 /** Runs a subject's workload (sim.h) on a database in memory, and checks every operation that the
  *  workload used, with samples from its log. Only `rounds`, `seed` and `limit_ms` of `given`
- *  (nullable) are used. */
+ *  (nullable) are used. The database keeps its whole log. So if `configure` sets log_limit_bytes,
+ *  the workload may return LLADD_LOG_FULL, which is no failure here: the samples come from the
+ *  records that were durable by then. */
 LLADD_API int lladd_sim_contract_subject(const struct lladd_sim_subject *,
                                          const struct lladd_sim_contract *given,
                                          struct lladd_sim_contract_report **out,

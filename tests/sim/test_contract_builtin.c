@@ -322,6 +322,18 @@ START_TEST(a_workload_that_misreads_its_log_is_checked)
 }
 END_TEST
 
+/* The workload needs that a checkpoint frees log, but the checks keep the log. They take the
+ * samples of the log that has become full. */
+START_TEST(a_workload_with_a_log_limit_is_checked)
+{
+    struct lladd_sim_contract_report *r = check_subject("limit");
+    const struct lladd_sim_kept *k = find(r, "lladd.counter.add");
+    ck_assert_ptr_nonnull(k);
+    ck_assert_uint_gt(k->runs[LLADD_SIM_C_RESTORES], 50);
+    lladd_sim_contract_free(r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("contract checks of the built-in operations");
@@ -329,6 +341,7 @@ int main(void)
     tcase_add_test(c, the_built_in_operations_keep_every_promise);
     tcase_add_test(c, a_subject_is_checked_by_its_workload);
     tcase_add_test(c, a_workload_that_misreads_its_log_is_checked);
+    tcase_add_test(c, a_workload_with_a_log_limit_is_checked);
     suite_add_tcase(s, c);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);
