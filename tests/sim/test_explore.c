@@ -56,7 +56,7 @@ START_TEST(every_subject_recovers_from_every_crash)
     ck_assert_uint_gt(r->depth_states[1], 5);
     ck_assert_uint_gt(r->depth_states[2], STATES / 6);
     ck_assert_uint_eq(r->depth_states[1] + r->depth_states[2], r->states);
-    ck_assert_uint_gt(r->kill_states, STATES / 20);
+    ck_assert_uint_gt(r->kill_states, STATES / 25);
     ck_assert_uint_gt(r->worlds_seen, 10);
     lladd_sim_report_free(r);
 }
