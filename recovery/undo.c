@@ -266,10 +266,11 @@ static int undo_object(struct lladd_txn *txn, struct ll_name *name, const struct
     lladd_atomic_store64_relaxed(&txn->busy, txn->last.v | 1);
     ll_txn_append(txn, &clr, &clr.undo_next);
     rc = cls->undo(cls->ctx, txn->core->db, txn, clr.lsn, object, rec->undo);
+    if (rc)
+        return rc; /* the change was not made, so it must not count as applied before the poison */
     lladd_atomic_store64(&txn->busy, UINT64_MAX);
-    if (!rc)
-        ll_observe(LLADD_DST_UNDO, txn, name, rec);
-    return rc;
+    ll_observe(LLADD_DST_UNDO, txn, name, rec);
+    return 0;
 }
 
 static bool is_compensation(unsigned kind)
