@@ -57,7 +57,9 @@ START_TEST(every_subject_recovers_from_every_crash)
     ck_assert_uint_gt(r->depth_states[2], STATES / 6);
     ck_assert_uint_eq(r->depth_states[1] + r->depth_states[2], r->states);
     ck_assert_uint_gt(r->kill_states, STATES / 25);
+#ifndef LL_TEST_SHORT /* few states may all be of the first crash points */
     ck_assert_uint_gt(r->worlds_seen, 10);
+#endif
     lladd_sim_report_free(r);
 }
 END_TEST
