@@ -267,7 +267,7 @@ static int structure_check(void *ctx, struct lladd_db *db, struct lladd_root_val
     struct bw_stored *s;
     (void)ctx;
     TRY(ll_bwtree__store_of(db, &store, err));
-    if (is_store(store, root))
+    if (is_store(store, root) || ll_bwtree__is_fresh(store, root.b))
         return 0;
     lladd_mutex_lock(&store->make);
     int rc = open_tree(store, root, &s, err);

@@ -226,12 +226,20 @@ static int list_tree(void *ctx, const char *name, struct lladd_root_value value)
     return read_info(s, true, l->err);
 }
 
-/* Forgets the trees of transactions that recovery has rolled back. They have no rows: a tree is
- * opened when its transaction has committed. */
-static void forget_gone(struct bw_store *store)
+/* Is the transaction that made the tree rolled back, or may it be? Then the tree has no rows: a tree
+ * is opened when its transaction has committed. */
+static bool may_go(struct bw_stored *s)
+{
+    bool rows = s->tree || s->n_places || s->damaged;
+    return !s->there || !rows || ll_bwtree__is_fresh(s->store, s->id);
+}
+
+/* Forgets the trees that may go, so that no flush writes one, or changes a page that has become
+ * another tree's. lladd_bwtree_open lists them again. */
+static void forget_unmade(struct bw_store *store)
 {
     for (struct bw_stored **at = &store->trees, *s; (s = *at) != NULL;) {
-        if (s->there) {
+        if (!may_go(s)) {
             at = &s->next;
         } else {
             *at = s->next;
@@ -398,13 +406,15 @@ static int redo_store(void *ctx, struct lladd_db *db, lladd_lsn lsn, uint64_t id
     (void)lsn;
     if (store->failed || store->unlisted)
         return store->failed;
-    struct bw_stored *s = ll_bwtree__stored_of(store, id);
-    if (!s || bytes.len < BW_RECORD_HEAD || p[0] != BW_VERSION)
-        return s && bytes.len && p[0] > BW_VERSION ? LLADD_NEWER_FORMAT : LLADD_BAD_RECORD;
+    if (bytes.len < BW_RECORD_HEAD || p[0] != BW_VERSION)
+        return bytes.len && p[0] > BW_VERSION ? LLADD_NEWER_FORMAT : LLADD_BAD_RECORD;
     uint32_t n = lladd_get32(p + 4);
     if ((bytes.len - BW_RECORD_HEAD) / BW_RECORD_ENTRY != n ||
         (bytes.len - BW_RECORD_HEAD) % BW_RECORD_ENTRY)
         return LLADD_BAD_RECORD;
+    struct bw_stored *s = ll_bwtree__stored_of(store, id);
+    if (!s)
+        return 0; /* the transaction that made the tree was rolled back later */
     if (p[1] & BW_RECORD_FIRST) {
         s->list.n = 0;
         s->group = true;
@@ -475,7 +485,7 @@ static int fail(const struct bw_store *store, struct lladd_error *err)
 static int list_all(struct bw_store *store)
 {
     TRY(list_trees(store, &store->why));
-    forget_gone(store);
+    forget_unmade(store);
     TRY(load_for_undo(store));
     return ll_bwtree__segments_read(store, &store->why);
 }
