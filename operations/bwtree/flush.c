@@ -16,6 +16,10 @@
  * A redo barrier precedes each write in the log, and is durable before the write. The changes in
  * the written pages precede the barrier, so they are durable, too (BWT-3).
  *
+ * A store record counts without the commit of its transaction. What lladd_bulk_write gives to
+ * extensions, like an archive, counts with it. So a flush has two transactions: the first one
+ * writes, syncs and commits; the second one logs the records and moves the marks.
+ *
  * The bytes of the pages are not in the store's current state until the record is logged; a flush
  * that fails leaves everything as it was.
  */
@@ -31,7 +35,8 @@ struct flush {
     struct bw_store *store;
     unsigned flags;
     uint64_t bound;
-    struct lladd_txn *txn; /* NULL: nothing is written yet */
+    bool wrote;
+    struct lladd_txn *txn; /* or NULL */
     unsigned char *buffer;
     uint32_t page, fill; /* the page of the buffer that is being filled, and its bytes */
     uint64_t since;      /* no store record from here on is missing in the map pages */
@@ -50,13 +55,16 @@ static struct bw_segment *segment(const struct flush *f)
     return &f->store->segments[f->store->current];
 }
 
-/* Begins the transaction of the flush. */
 static int want_txn(struct flush *f)
 {
+    return f->txn ? 0 : ll_bwtree__begin(f->store, &f->txn, f->err);
+}
+
+static int want_buffer(struct flush *f)
+{
     uint32_t size = lladd_page_size(f->store->db);
-    if (f->txn)
+    if (f->buffer)
         return 0;
-    TRY(ll_bwtree__begin(f->store, &f->txn, f->err));
     f->buffer = lladd_mem_alloc(f->store->db, (size_t)BUFFER_PAGES * size);
     if (!f->buffer)
         return lladd_error_set(f->err, LLADD_NO_MEMORY, "out of memory for a flush of Bw-trees");
@@ -119,6 +127,7 @@ static int append(struct flush *f, uint32_t len, uint64_t *at)
 {
     uint32_t size = lladd_page_size(f->store->db), done = 0;
     TRY(want_txn(f));
+    TRY(want_buffer(f));
     TRY(want_room(f, len));
     *at = bw_address(segment(f)->first.v + segment(f)->used + f->page, f->fill, len);
     while (done < len) {
@@ -213,7 +222,7 @@ static int capture_tree(struct flush *f, struct bw_stored *s)
 /* ---- records --------------------------------------------------------------------------------- */
 
 static int log_part(struct flush *f, struct bw_stored *s, size_t from, size_t n,
-                    unsigned char *bytes)
+                    unsigned char *bytes, uint64_t *end)
 {
     struct lladd_span none = {NULL, 0};
     struct lladd_token token;
@@ -232,13 +241,15 @@ static int log_part(struct flush *f, struct bw_stored *s, size_t from, size_t n,
     TRY(copy_error(f, lladd_log_object(f->txn, &ll_bwtree__store_class, s->id,
                                        lladd_span_of(bytes, len), none, &token, &lsn)));
     lladd_object_applied(f->txn, &token);
-    f->since = lsn.v + 1;
+    *end = lsn.v + 1;
     return 0;
 }
 
-/* The addresses are true from the last record on, whatever becomes of the transaction. */
-static void take_over(struct bw_stored *s)
+/* The addresses are true from the last record on, whatever becomes of the transaction. The mark
+ * never goes back into the group. */
+static void take_over(struct flush *f, struct bw_stored *s, uint64_t end)
 {
+    f->since = s->store->grouped = end;
     for (size_t i = 0; i < s->list.n; i++) {
         const struct bw_assigned *row = &s->list.rows[i];
         struct bw_place *p = &s->places[row->pid];
@@ -254,6 +265,7 @@ static int log_tree(struct flush *f, struct bw_stored *s)
 {
     size_t most = (lladd_log_object_max(f->store->db) / 2 - BW_RECORD_HEAD) / BW_RECORD_ENTRY;
     size_t n = s->list.n < most ? s->list.n : most;
+    uint64_t end = 0;
     int rc = 0;
     if (n == 0)
         return 0;
@@ -262,10 +274,10 @@ static int log_tree(struct flush *f, struct bw_stored *s)
     if (!bytes)
         return lladd_error_set(f->err, LLADD_NO_MEMORY, "out of memory for a flush of Bw-trees");
     for (size_t from = 0; !rc && from < s->list.n; from += n)
-        rc = log_part(f, s, from, s->list.n - from < n ? s->list.n - from : n, bytes);
+        rc = log_part(f, s, from, s->list.n - from < n ? s->list.n - from : n, bytes, &end);
     lladd_mem_free(f->store->db, bytes);
     if (!rc)
-        take_over(s);
+        take_over(f, s, end);
     return rc;
 }
 
@@ -396,18 +408,36 @@ static int grow_maps(struct flush *f)
     return 0;
 }
 
+/* Ends a transaction of the flush. Returns rc, or why the transaction has failed. */
+static int end_txn(struct flush *f, int rc, lladd_lsn *commit)
+{
+    struct lladd_txn *txn = f->txn;
+    f->txn = NULL;
+    return txn ? ll_bwtree__end(txn, rc, commit, f->err) : rc;
+}
+
 /* Writes the rest, and makes it durable. */
 static int sync_all(struct flush *f)
 {
-    if (!f->txn)
+    f->wrote = f->txn != NULL;
+    if (!f->wrote)
         return 0;
     TRY(write_buffer(f));
     return copy_error(f, lladd_bulk_sync(f->txn));
 }
 
+/* The first transaction: writes what has changed. */
+static int write_all(struct flush *f)
+{
+    int rc = capture_all(f);
+    if (!rc)
+        rc = sync_all(f);
+    return !rc && LLADD_PLANTED(LLADD_BUG_BW_SEGMENT) ? 0 : end_txn(f, rc, NULL);
+}
+
 static bool marks_stay(const struct flush *f)
 {
-    return !f->txn && !(f->flags & BW_FLUSH_FORCE) &&
+    return !f->wrote && !(f->flags & BW_FLUSH_FORCE) &&
            f->bound < lladd_atomic_load64(&f->store->flushed) + f->store->step;
 }
 
@@ -427,6 +457,20 @@ static int marks_first(struct flush *f)
     return rc;
 }
 
+/* The second transaction: logs the addresses, and moves the marks. */
+static int log_all(struct flush *f, lladd_lsn *commit, bool *complete)
+{
+    TRY(want_txn(f));
+    int rc = want_buffer(f);
+    if (!rc && LLADD_PLANTED(LLADD_BUG_BW_RSSP))
+        rc = marks_first(f);
+    for (struct bw_stored *s = f->store->trees; s && !rc; s = s->next)
+        rc = log_tree(f, s);
+    if (!rc)
+        rc = settle(f, complete);
+    return end_txn(f, rc, commit);
+}
+
 static int run(struct flush *f)
 {
     lladd_lsn commit = {0};
@@ -435,26 +479,16 @@ static int run(struct flush *f)
         s->list.n = 0;
     uint64_t before = lladd_atomic_load64(&f->store->flushed);
     f->bound = lladd_object_applied_lsn(f->store->db).v;
-    f->bound = f->since = f->bound > before ? f->bound : before;
+    f->bound = f->bound > before ? f->bound : before;
+    f->since = f->bound > f->store->grouped ? f->bound : f->store->grouped;
     if (LLADD_PLANTED(LLADD_BUG_BW_BOUND))
         f->bound = newest(f->store->db);
-    int rc = capture_all(f);
-    if (!rc)
-        rc = sync_all(f);
+    int rc = write_all(f);
     if (!rc)
         rc = grow_maps(f);
     if (!rc && marks_stay(f))
         return 0;
-    if (!rc)
-        rc = want_txn(f);
-    if (!rc && LLADD_PLANTED(LLADD_BUG_BW_RSSP))
-        rc = marks_first(f);
-    for (struct bw_stored *s = f->store->trees; s && !rc; s = s->next)
-        rc = log_tree(f, s);
-    if (!rc)
-        rc = settle(f, &complete);
-    if (f->txn)
-        rc = ll_bwtree__end(f->txn, rc, &commit, f->err);
+    rc = rc ? end_txn(f, rc, NULL) : log_all(f, &commit, &complete);
     lladd_mem_free(f->store->db, f->buffer);
     if (rc)
         return rc;

@@ -226,8 +226,8 @@ static int list_tree(void *ctx, const char *name, struct lladd_root_value value)
     return read_info(s, true, l->err);
 }
 
-/* Is the transaction that made the tree rolled back, or may it be? Then the tree has no rows: a tree
- * is opened when its transaction has committed. */
+/* Is the transaction that made the tree rolled back, or may it be? Then the tree has no rows: it is
+ * opened when its transaction has committed. */
 static bool may_go(struct bw_stored *s)
 {
     bool rows = s->tree || s->n_places || s->damaged;
@@ -420,7 +420,8 @@ static int redo_store(void *ctx, struct lladd_db *db, lladd_lsn lsn, uint64_t id
         s->group = true;
     }
     if (!s->group)
-        return LLADD_BAD_RECORD;
+        return 0; /* the group's beginning is not there: the map pages have its addresses, or the
+                   * flush has failed in it */
     for (p += BW_RECORD_HEAD; n > 0; n--, p += BW_RECORD_ENTRY)
         TRY(list_put(s, (struct bw_assigned){lladd_get32(p), lladd_get64(p + 4), 0}));
     return ((const unsigned char *)bytes.data)[1] & BW_RECORD_LAST ? take_over(s) : 0;

@@ -111,6 +111,7 @@ struct bw_store {
     struct bw_stored *trees;     /* newest first */
     uint64_t redo, since;        /* durable marks: redo of changes and of store records begins
                                   * there */
+    uint64_t grouped; /* LSN after the last group of store records; the flushing thread's */
     uint64_t next_redo, next_since, commit; /* the newest marks, durable with this commit; 0: they
                                              * are `redo` and `since` */
     struct lladd_mutex make; /* held over I/O: trees are made, opened and read in */
