@@ -146,6 +146,28 @@ static int open_tree(struct bw_store *store, struct lladd_root_value root, struc
     return 0;
 }
 
+static int find_root(struct lladd_db *db, const char *name, const char *root_name,
+                     struct lladd_root_value *root, struct lladd_error *err)
+{
+    int rc = lladd_root_get(db, root_name, root, err);
+    return rc == LLADD_NOT_FOUND
+               ? lladd_error_set(err, rc, "there is no Bw-tree \"%s\"", name)
+               : rc;
+}
+
+/* The transaction that makes the tree may have been rolled back after the root was read, and before
+ * the question whether this transaction has committed. A root that is still there stays. */
+static int still_there(struct lladd_db *db, const char *name, const char *root_name, uint64_t id,
+                       struct lladd_error *err)
+{
+    struct lladd_root_value now;
+    TRY(find_root(db, name, root_name, &now, err));
+    return now.b == id ? 0
+                       : lladd_error_set(err, LLADD_BUSY,
+                                         "the Bw-tree \"%s\" was rolled back, and is made again",
+                                         name);
+}
+
 int lladd_bwtree_open(struct lladd_db *db, const char *name, struct lladd_bwtree **out,
                       struct lladd_error *err)
 {
@@ -156,17 +178,14 @@ int lladd_bwtree_open(struct lladd_db *db, const char *name, struct lladd_bwtree
     *out = NULL;
     TRY(ll_bwtree__store_of(db, &store, err));
     TRY(tree_name(name, root_name, err));
-    int rc = lladd_root_get(db, root_name, &root, err);
-    if (rc)
-        return rc == LLADD_NOT_FOUND
-                   ? lladd_error_set(err, rc, "there is no Bw-tree \"%s\"", name)
-                   : rc;
+    TRY(find_root(db, name, root_name, &root, err));
     if (ll_bwtree__is_fresh(store, root.b))
         return lladd_error_set(err, LLADD_BUSY,
                                "the transaction that makes the Bw-tree \"%s\" has not committed",
                                name);
+    TRY(still_there(db, name, root_name, root.b, err));
     lladd_mutex_lock(&store->make);
-    rc = open_tree(store, root, &s, err);
+    int rc = open_tree(store, root, &s, err);
     lladd_mutex_unlock(&store->make);
     if (rc)
         return rc;
