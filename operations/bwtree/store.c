@@ -340,7 +340,7 @@ static int load_or_leave(struct bw_stored *s)
 {
     struct bw_store *store = s->store;
     int rc = s->damaged ? LLADD_CORRUPT_PAGE : ll_bwtree__load(s, &store->why);
-    if (rc == LLADD_CORRUPT_PAGE)
+    if (rc == LLADD_CORRUPT_PAGE || rc == LLADD_OUT_OF_RANGE)
         store->damaged = s->damaged = true;
     else if (rc)
         store->failed = rc;

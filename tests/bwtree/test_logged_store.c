@@ -257,6 +257,22 @@ START_TEST(the_end_of_a_group_alone_is_left_out)
 }
 END_TEST
 
+/* ---- damage ---------------------------------------------------------------------------------- */
+
+START_TEST(an_address_outside_of_the_file_is_damage)
+{
+    begin((unsigned)_i);
+    put_rows(tree, 100);
+    ok_db(&r, lladd_bwtree_flush(r.db, &r.err));
+    log_address(BW_RECORD_FIRST | BW_RECORD_LAST, 0, bw_address(1 << 30, 0, 64));
+    put_rows(tree, 10);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    ck_assert_int_eq(lladd_bwtree_open(r.db, "orders", &tree, &r.err), LLADD_CORRUPT_PAGE);
+    fixture_free(&r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("the store of logged Bw-trees");
@@ -266,6 +282,7 @@ int main(void)
     tcase_add_loop_test(c, a_store_record_names_pages_that_extensions_have, 0, FIXTURE_KINDS);
     tcase_add_loop_test(c, the_mark_of_store_records_never_goes_back, 0, FIXTURE_KINDS);
     tcase_add_loop_test(c, the_end_of_a_group_alone_is_left_out, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(c, an_address_outside_of_the_file_is_damage, 0, FIXTURE_KINDS);
     suite_add_tcase(s, c);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
