@@ -403,7 +403,7 @@ static int capture_all(struct flush *f)
 static int grow_maps(struct flush *f)
 {
     for (struct bw_stored *s = f->store->trees; s; s = s->next)
-        if (lladd_atomic_load_ptr(&s->tree) && f->flags & BW_FLUSH_ALLOCATE)
+        if (f->flags & BW_FLUSH_ALLOCATE)
             TRY(ll_bwtree__maps_grow(s, f->err));
     return 0;
 }

@@ -274,7 +274,9 @@ static int grow_one(struct bw_stored *s, struct lladd_txn *txn, lladd_pageno *pa
 int ll_bwtree__maps_grow(struct bw_stored *s, struct lladd_error *err)
 {
     struct bw_store *store = s->store;
-    uint64_t n = lladd_atomic_load64(&s->tree->next);
+    struct lladd_bwtree *t = lladd_atomic_load_ptr(&s->tree);
+    uint64_t n = t ? lladd_atomic_load64(&t->next) : 0;
+    n = n < s->n_places ? s->n_places : n;
     while (n > (uint64_t)s->n_maps * bw_entries_of(store->db)) {
         struct lladd_txn *txn;
         lladd_pageno page;

@@ -273,6 +273,37 @@ START_TEST(an_address_outside_of_the_file_is_damage)
 }
 END_TEST
 
+/* ---- map pages ------------------------------------------------------------------------------- */
+
+static int find_segment(void *arg, lladd_pageno n)
+{
+    struct lladd_page *page;
+    if (lladd_page_fix(r.db, n, LLADD_LATCH_SHARED, &page, NULL))
+        return 0; /* never written */
+    if (lladd_page_is(r.db, lladd_page_view(page), "lladd.bwtree.segment"))
+        *(lladd_pageno *)arg = n;
+    lladd_page_unfix(r.db, page, LLADD_LATCH_SHARED);
+    return 0;
+}
+
+/* A tree that is not in memory has addresses that its map pages have no place for. */
+START_TEST(a_flush_makes_map_pages_of_trees_that_are_not_in_memory)
+{
+    lladd_pageno segment = {0};
+    begin((unsigned)_i);
+    put_rows(tree, 100);
+    ok_db(&r, lladd_bwtree_flush(r.db, &r.err));
+    ok_db(&r, lladd_bwtree_pages(r.db, find_segment, &segment, &r.err));
+    log_address(BW_RECORD_FIRST | BW_RECORD_LAST, 5000, bw_address(segment.v, 0, 64));
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    uint64_t before = since();
+    ok_db(&r, lladd_bwtree_flush(r.db, &r.err));
+    ck_assert_uint_gt(since(), before);
+    fixture_free(&r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("the store of logged Bw-trees");
@@ -283,6 +314,8 @@ int main(void)
     tcase_add_loop_test(c, the_mark_of_store_records_never_goes_back, 0, FIXTURE_KINDS);
     tcase_add_loop_test(c, the_end_of_a_group_alone_is_left_out, 0, FIXTURE_KINDS);
     tcase_add_loop_test(c, an_address_outside_of_the_file_is_damage, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(c, a_flush_makes_map_pages_of_trees_that_are_not_in_memory, 0,
+                        FIXTURE_KINDS);
     suite_add_tcase(s, c);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
