@@ -105,6 +105,16 @@ static int repeat(struct bw_call *c, lladd_lsn lsn, const struct bw_change *chan
     }
 }
 
+/* Enters an epoch. With `spare`, other threads may be in all slots, and there may be no memory for
+ * more. A rollback waits then: a slot is free when a call of another thread ends (REC-3). */
+static int enter(struct lladd_bwtree *t, struct bw_call *c, const void *spare)
+{
+    int rc;
+    while ((rc = ll_bwtree__enter(t, c, NULL)) != 0 && spare)
+        lladd_yield();
+    return rc;
+}
+
 int ll_bwtree__repeat(struct bw_stored *s, struct lladd_txn *txn, lladd_lsn lsn,
                       struct lladd_span bytes)
 {
@@ -121,9 +131,11 @@ int ll_bwtree__repeat(struct bw_stored *s, struct lladd_txn *txn, lladd_lsn lsn,
     change.value = value.data;
     change.value_len = (uint32_t)value.len;
     size_t size = ll_bwtree__delta_size(t, change.kind, change.key.len, 0, change.value_len);
-    TRY(ll_bwtree__enter(t, &c, NULL));
     void *spare = ll_bwtree__undo_take(txn, t, size);
-    int rc = repeat(&c, lsn, &change, &spare);
+    int rc = enter(t, &c, spare);
+    if (rc)
+        return rc;
+    rc = repeat(&c, lsn, &change, &spare);
     bw_leave(&c);
     if (spare)
         ll_bwtree__free(t, spare, size);

@@ -304,6 +304,50 @@ START_TEST(a_flush_makes_map_pages_of_trees_that_are_not_in_memory)
 }
 END_TEST
 
+/* ---- rollback -------------------------------------------------------------------------------- */
+
+enum { SLOTS = 32 }; /* of the first block of epochs (db/epoch.c) */
+
+struct calls {
+    struct bw_call calls[SLOTS];
+    uint32_t ended; /* atomic */
+};
+
+static void *leave_all(void *arg)
+{
+    struct calls *c = arg;
+    while (!fault_alloc_fired(&r.mem) && !lladd_atomic_load32(&c->ended))
+        lladd_yield();
+    for (unsigned i = 0; i < SLOTS; i++)
+        bw_leave(&c->calls[i]);
+    return NULL;
+}
+
+/* Other calls are in all slots, and there is no memory for more: the rollback waits until they
+ * end. */
+START_TEST(a_rollback_waits_for_a_slot)
+{
+    struct lladd_thread thread = {0};
+    struct calls c = {.ended = 0};
+    uint64_t key = 77, value = 1;
+    begin((unsigned)_i & ~(unsigned)FIXTURE_THREADS);
+    struct lladd_txn *txn = fixture_begin(&r);
+    ok(txn, lladd_bwtree_txn_put(txn, tree, &key, 8, &value, 8));
+    for (unsigned i = 0; i < SLOTS; i++)
+        ok_db(&r, ll_bwtree__enter(tree, &c.calls[i], &r.err));
+    fault_alloc_fail(&r.mem, 1, true);
+    ck_assert_int_eq(lladd_thread_start(&thread, leave_all, &c), 0);
+    int rc = lladd_abort(txn);
+    lladd_atomic_store32(&c.ended, 1);
+    lladd_thread_join(&thread);
+    ck_assert_uint_gt(fault_alloc_fired(&r.mem), 0);
+    fault_alloc_fail(&r.mem, 0, false);
+    ck_assert_int_eq(rc, 0);
+    ck_assert_int_eq(lladd_bwtree_get(tree, &key, 8, &value, 8, NULL, NULL), LLADD_NOT_FOUND);
+    fixture_free(&r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("the store of logged Bw-trees");
@@ -316,6 +360,7 @@ int main(void)
     tcase_add_loop_test(c, an_address_outside_of_the_file_is_damage, 0, FIXTURE_KINDS);
     tcase_add_loop_test(c, a_flush_makes_map_pages_of_trees_that_are_not_in_memory, 0,
                         FIXTURE_KINDS);
+    tcase_add_loop_test(c, a_rollback_waits_for_a_slot, 0, FIXTURE_KINDS);
     suite_add_tcase(s, c);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
