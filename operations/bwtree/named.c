@@ -40,11 +40,11 @@ static int want_store(struct bw_store *store, struct lladd_error *err)
     if (store->page.v != LLADD_NO_PAGE)
         return 0;
     uint64_t here = lladd_object_applied_lsn(store->db).v;
+    if (ll_operations__grow(store->db, &store->lists, 1, &store->cap_lists, sizeof *store->lists))
+        return ll_bwtree__no_memory(err, "the store");
     TRY(ll_bwtree__begin(store, &txn, err));
     TRY(ll_bwtree__end(txn, make_store(store, txn, &page), NULL, err));
     lladd_atomic_store64(&store->flushed, here);
-    if (ll_operations__grow(store->db, &store->lists, 1, &store->cap_lists, sizeof *store->lists))
-        return ll_bwtree__no_memory(err, "the store");
     lladd_mutex_lock(&store->mutex);
     store->lists[store->n_lists++] = page;
     store->redo = store->since = here;

@@ -348,6 +348,40 @@ START_TEST(a_rollback_waits_for_a_slot)
 }
 END_TEST
 
+/* ---- without memory -------------------------------------------------------------------------- */
+
+/* Makes a tree while allocation n fails, and again. Returns whether an allocation has failed. The
+ * store that the first call may have made is the one that stays. */
+static bool create_without_memory(unsigned kind, uint64_t n)
+{
+    struct lladd_root_value first = {0}, last;
+    fixture_init(&r, kind & ~(unsigned)FIXTURE_THREADS);
+    ok_db(&r, lladd_bwtree_register(&r.options, &r.err));
+    fixture_open(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
+    fault_alloc_fail(&r.mem, n, false);
+    int rc = lladd_bwtree_create(txn, "orders", NULL);
+    bool failed = fault_alloc_fired(&r.mem) > 0;
+    fault_alloc_fail(&r.mem, 0, false);
+    int found = lladd_root_get(r.db, BW_STORE_ROOT, &first, &r.err);
+    if (rc)
+        ok(txn, lladd_bwtree_create(txn, "orders", NULL));
+    done(lladd_commit(txn));
+    ok_db(&r, lladd_root_get(r.db, BW_STORE_ROOT, &last, &r.err));
+    ck_assert(found == LLADD_NOT_FOUND || last.a == first.a);
+    fixture_free(&r);
+    return failed;
+}
+
+START_TEST(the_store_is_made_once)
+{
+    uint64_t n = 1;
+    while (create_without_memory((unsigned)_i, n))
+        n++;
+    ck_assert_uint_gt(n, 3);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("the store of logged Bw-trees");
@@ -361,6 +395,7 @@ int main(void)
     tcase_add_loop_test(c, a_flush_makes_map_pages_of_trees_that_are_not_in_memory, 0,
                         FIXTURE_KINDS);
     tcase_add_loop_test(c, a_rollback_waits_for_a_slot, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(c, the_store_is_made_once, 0, 2);
     suite_add_tcase(s, c);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
