@@ -5,6 +5,7 @@
  * each cell. Each key is in one of the two tables. A lookup asks the base first, then the
  * tombstones. A cursor is a cursor of an overlay of both tables. Rows have no places. */
 #include "operations/dtables/class/classes.h"
+#include "operations/dtables/class/through.h"
 
 struct builder {
     struct lladd_dtable_builder base;
@@ -79,42 +80,9 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
 
 /* ---- cursors --------------------------------------------------------------------------------- */
 
-struct cursor {
-    struct lladd_dtable_cursor *both;
-};
-
 static int cursor_open(const struct lladd_dtable *base, void *cursor, struct lladd_error *err)
 {
-    return lladd_dtable_cursor_open(((const struct reader *)base)->both, LLADD_DTABLE_TOMBSTONES,
-                                    &((struct cursor *)cursor)->both, err);
-}
-
-static void cursor_close(const struct lladd_dtable *base, void *cursor)
-{
-    (void)base;
-    lladd_dtable_cursor_close(((struct cursor *)cursor)->both);
-}
-
-static int cursor_seek(const struct lladd_dtable *base, void *cursor, enum lladd_dtable_where where,
-                       const struct lladd_dtable_key *key, struct lladd_error *err)
-{
-    (void)base;
-    return lladd_dtable_go(((struct cursor *)cursor)->both, where, key, err);
-}
-
-static int cursor_step(const struct lladd_dtable *base, void *cursor, bool forward,
-                       struct lladd_error *err)
-{
-    struct lladd_dtable_cursor *both = ((struct cursor *)cursor)->both;
-    (void)base;
-    return forward ? lladd_dtable_next(both, err) : lladd_dtable_prev(both, err);
-}
-
-static int cursor_row(const struct lladd_dtable *base, void *cursor, struct lladd_dtable_key *key,
-                      struct lladd_dtable_value *value, struct lladd_error *err)
-{
-    (void)base;
-    return lladd_dtable_row(((struct cursor *)cursor)->both, key, value, err);
+    return ll_dtable__through_open(((const struct reader *)base)->both, cursor, err);
 }
 
 static const struct lladd_dtable_param params[] = {
@@ -138,10 +106,10 @@ const struct lladd_dtable_class ll_dtable_class_exist = {
     .open = open,
     .close = close,
     .lookup = lookup,
-    .cursor_size = sizeof(struct cursor),
+    .cursor_size = sizeof(struct ll_through),
     .cursor_open = cursor_open,
-    .cursor_close = cursor_close,
-    .cursor_seek = cursor_seek,
-    .cursor_step = cursor_step,
-    .cursor_row = cursor_row,
+    .cursor_close = ll_dtable__through_close,
+    .cursor_seek = ll_dtable__through_seek,
+    .cursor_step = ll_dtable__through_step,
+    .cursor_row = ll_dtable__through_row,
 };

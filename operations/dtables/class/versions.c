@@ -10,6 +10,7 @@
  * ABSENT, and a cursor that shows tombstones shows the key in this state. lladd_dtable_version puts
  * the difference in front of the newer table, and so shows the older version. */
 #include "operations/dtables/class/classes.h"
+#include "operations/dtables/class/through.h"
 
 #include <lladd/extension.h>
 
@@ -70,10 +71,6 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
 
 /* ---- the keys without a row ------------------------------------------------------------------ */
 
-struct mark_cursor {
-    struct lladd_dtable_cursor *keys;
-};
-
 static int marks_lookup(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
                         struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
                         struct lladd_error *err)
@@ -88,36 +85,14 @@ static int marks_lookup(const struct lladd_dtable *t, const struct lladd_dtable_
 
 static int marks_cursor_open(const struct lladd_dtable *t, void *cursor, struct lladd_error *err)
 {
-    return lladd_dtable_cursor_open(((const struct marks *)t)->keys, LLADD_DTABLE_TOMBSTONES,
-                                    &((struct mark_cursor *)cursor)->keys, err);
-}
-
-static void marks_cursor_close(const struct lladd_dtable *t, void *cursor)
-{
-    (void)t;
-    lladd_dtable_cursor_close(((struct mark_cursor *)cursor)->keys);
-}
-
-static int marks_seek(const struct lladd_dtable *t, void *cursor, enum lladd_dtable_where where,
-                      const struct lladd_dtable_key *key, struct lladd_error *err)
-{
-    (void)t;
-    return lladd_dtable_go(((struct mark_cursor *)cursor)->keys, where, key, err);
-}
-
-static int marks_step(const struct lladd_dtable *t, void *cursor, bool forward,
-                      struct lladd_error *err)
-{
-    struct lladd_dtable_cursor *keys = ((struct mark_cursor *)cursor)->keys;
-    (void)t;
-    return forward ? lladd_dtable_next(keys, err) : lladd_dtable_prev(keys, err);
+    return ll_dtable__through_open(((const struct marks *)t)->keys, cursor, err);
 }
 
 static int marks_row(const struct lladd_dtable *t, void *cursor, struct lladd_dtable_key *key,
                      struct lladd_dtable_value *value, struct lladd_error *err)
 {
     struct lladd_dtable_value stored;
-    TRY(lladd_dtable_row(((struct mark_cursor *)cursor)->keys, key, &stored, err));
+    TRY(ll_dtable__through_row(t, cursor, key, &stored, err));
     if (stored.state != LLADD_DTABLE_TOMBSTONE)
         return lladd_dtable_corrupt(((const struct marks *)t)->keys, err,
                                     "a key without a row has a value");
@@ -132,11 +107,11 @@ static const struct lladd_dtable_class marks_class = {
     .version = 1,
     .about = "keys without a row",
     .lookup = marks_lookup,
-    .cursor_size = sizeof(struct mark_cursor),
+    .cursor_size = sizeof(struct ll_through),
     .cursor_open = marks_cursor_open,
-    .cursor_close = marks_cursor_close,
-    .cursor_seek = marks_seek,
-    .cursor_step = marks_step,
+    .cursor_close = ll_dtable__through_close,
+    .cursor_seek = ll_dtable__through_seek,
+    .cursor_step = ll_dtable__through_step,
     .cursor_row = marks_row,
 };
 
@@ -171,43 +146,9 @@ static int lookup_columns(const struct lladd_dtable *base, const struct lladd_dt
     return lladd_dtable_lookup_columns(base->base, key, want, state, err);
 }
 
-/* A cursor on an overlay: of a difference, or of a version. */
-struct cursor {
-    struct lladd_dtable_cursor *all;
-};
-
 static int cursor_open(const struct lladd_dtable *base, void *cursor, struct lladd_error *err)
 {
-    return lladd_dtable_cursor_open(((const struct reader *)base)->both, LLADD_DTABLE_TOMBSTONES,
-                                    &((struct cursor *)cursor)->all, err);
-}
-
-static void cursor_close(const struct lladd_dtable *base, void *cursor)
-{
-    (void)base;
-    lladd_dtable_cursor_close(((struct cursor *)cursor)->all);
-}
-
-static int cursor_seek(const struct lladd_dtable *base, void *cursor, enum lladd_dtable_where where,
-                       const struct lladd_dtable_key *key, struct lladd_error *err)
-{
-    (void)base;
-    return lladd_dtable_go(((struct cursor *)cursor)->all, where, key, err);
-}
-
-static int cursor_step(const struct lladd_dtable *base, void *cursor, bool forward,
-                       struct lladd_error *err)
-{
-    struct lladd_dtable_cursor *all = ((struct cursor *)cursor)->all;
-    (void)base;
-    return forward ? lladd_dtable_next(all, err) : lladd_dtable_prev(all, err);
-}
-
-static int cursor_row(const struct lladd_dtable *base, void *cursor, struct lladd_dtable_key *key,
-                      struct lladd_dtable_value *value, struct lladd_error *err)
-{
-    (void)base;
-    return lladd_dtable_row(((struct cursor *)cursor)->all, key, value, err);
+    return ll_dtable__through_open(((const struct reader *)base)->both, cursor, err);
 }
 
 static int cursor_columns(const struct lladd_dtable *base, void *cursor,
@@ -215,7 +156,7 @@ static int cursor_columns(const struct lladd_dtable *base, void *cursor,
                           struct lladd_error *err)
 {
     (void)base;
-    return lladd_dtable_row_columns(((struct cursor *)cursor)->all, want, state, err);
+    return lladd_dtable_row_columns(((struct ll_through *)cursor)->rows, want, state, err);
 }
 
 static const struct lladd_dtable_param params[] = {
@@ -240,12 +181,12 @@ const struct lladd_dtable_class ll_dtable_class_versions = {
     .close = close,
     .lookup = lookup,
     .lookup_columns = lookup_columns,
-    .cursor_size = sizeof(struct cursor),
+    .cursor_size = sizeof(struct ll_through),
     .cursor_open = cursor_open,
-    .cursor_close = cursor_close,
-    .cursor_seek = cursor_seek,
-    .cursor_step = cursor_step,
-    .cursor_row = cursor_row,
+    .cursor_close = ll_dtable__through_close,
+    .cursor_seek = ll_dtable__through_seek,
+    .cursor_step = ll_dtable__through_step,
+    .cursor_row = ll_dtable__through_row,
     .cursor_columns = cursor_columns,
 };
 
@@ -312,21 +253,20 @@ static int version_columns(const struct lladd_dtable *t, const struct lladd_dtab
 
 static int version_cursor_open(const struct lladd_dtable *t, void *cursor, struct lladd_error *err)
 {
-    return lladd_dtable_cursor_open(version_of(t)->all, LLADD_DTABLE_TOMBSTONES,
-                                    &((struct cursor *)cursor)->all, err);
+    return ll_dtable__through_open(version_of(t)->all, cursor, err);
 }
 
 /* Moves on to the first row that the older version had. `rc` is what the move returned. */
-static int settle(struct cursor *c, int rc, bool forward, struct lladd_error *err)
+static int settle(struct ll_through *c, int rc, bool forward, struct lladd_error *err)
 {
     struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
     struct lladd_dtable_columns none = {.pins = &pin};
     enum lladd_dtable_state state;
     while (!rc) {
-        rc = lladd_dtable_row_columns(c->all, &none, &state, err);
+        rc = lladd_dtable_row_columns(c->rows, &none, &state, err);
         if (rc || state != LLADD_DTABLE_ABSENT)
             break;
-        rc = forward ? lladd_dtable_next(c->all, err) : lladd_dtable_prev(c->all, err);
+        rc = forward ? lladd_dtable_next(c->rows, err) : lladd_dtable_prev(c->rows, err);
     }
     lladd_dtable_unpin(&pin);
     return rc;
@@ -336,13 +276,13 @@ static int version_seek(const struct lladd_dtable *t, void *cursor, enum lladd_d
                         const struct lladd_dtable_key *key, struct lladd_error *err)
 {
     bool forward = where == LLADD_DTABLE_FIRST || where == LLADD_DTABLE_NOT_BEFORE;
-    return settle(cursor, cursor_seek(t, cursor, where, key, err), forward, err);
+    return settle(cursor, ll_dtable__through_seek(t, cursor, where, key, err), forward, err);
 }
 
 static int version_step(const struct lladd_dtable *t, void *cursor, bool forward,
                         struct lladd_error *err)
 {
-    return settle(cursor, cursor_step(t, cursor, forward, err), forward, err);
+    return settle(cursor, ll_dtable__through_step(t, cursor, forward, err), forward, err);
 }
 
 /* The cursor that leads the overlay's cursor shows no key of the difference, which lets no other
@@ -350,7 +290,7 @@ static int version_step(const struct lladd_dtable *t, void *cursor, bool forward
 static bool version_lead(const struct lladd_dtable *t, void *cursor, struct lladd_dtable_lead *out)
 {
     (void)t;
-    return lladd_dtable_cursor_lead(((struct cursor *)cursor)->all, out);
+    return lladd_dtable_cursor_lead(((struct ll_through *)cursor)->rows, out);
 }
 
 static void version_close(struct lladd_dtable *t)
@@ -366,12 +306,12 @@ static const struct lladd_dtable_class version_class = {
     .close = version_close,
     .lookup = version_lookup,
     .lookup_columns = version_columns,
-    .cursor_size = sizeof(struct cursor),
+    .cursor_size = sizeof(struct ll_through),
     .cursor_open = version_cursor_open,
-    .cursor_close = cursor_close,
+    .cursor_close = ll_dtable__through_close,
     .cursor_seek = version_seek,
     .cursor_step = version_step,
-    .cursor_row = cursor_row,
+    .cursor_row = ll_dtable__through_row,
     .cursor_columns = cursor_columns,
     .cursor_lead = version_lead,
 };
