@@ -30,15 +30,6 @@
 enum { KEYS = 12 };
 #define NAME "rows"
 
-/* A step of a transaction: row `key` gets `number`; number 0 deletes the row. If `to` is not 0, the
- * rows from `key` up to, but not including, `to` are deleted. */
-struct note {
-    uint32_t key, number, to;
-};
-struct rows {
-    uint32_t number[KEYS];
-};
-
 /* One log segment is large enough for the workload. Other subjects test several segments. */
 static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)
 {
@@ -49,19 +40,11 @@ static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static int put_noted(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t,
-                     uint32_t key, uint32_t number)
-{
-    struct note n = {key, number, 0};
-    TRY(ll_sim_managed_put(txn, t, key, number));
-    return lladd_sim_note(sim, txn, &n, sizeof n);
-}
-
 /* Deletes a range. If `key` is 0, the range has no lower bound; if `to` is KEYS, no upper bound. */
 static int del_noted(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t,
                      uint32_t key, uint32_t to)
 {
-    struct note n = {key, 0, to};
+    struct ll_sim_managed_note n = {key, 0, to};
     struct lladd_dtable_key from = lladd_dtable_u32(key), end = lladd_dtable_u32(to);
     TRY(lladd_managed_delete_range(txn, t, key ? &from : NULL, to < KEYS ? &end : NULL));
     return lladd_sim_note(sim, txn, &n, sizeof n);
@@ -87,39 +70,39 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
 static int changes(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t)
 {
     lladd_savepoint_id here;
-    TRY(put_noted(sim, txn, t, 0, 10));
-    TRY(put_noted(sim, txn, t, 1, 0));
+    TRY(ll_sim_managed_put_noted(sim, txn, t, 0, 10));
+    TRY(ll_sim_managed_put_noted(sim, txn, t, 1, 0));
     TRY(lladd_sim_savepoint(sim, txn, &here));
-    TRY(put_noted(sim, txn, t, 2, 0));
-    TRY(put_noted(sim, txn, t, 4, 11));
+    TRY(ll_sim_managed_put_noted(sim, txn, t, 2, 0));
+    TRY(ll_sim_managed_put_noted(sim, txn, t, 4, 11));
     TRY(lladd_sim_rollback_to(sim, txn, here));
-    TRY(put_noted(sim, txn, t, 5, 12));
+    TRY(ll_sim_managed_put_noted(sim, txn, t, 5, 12));
     return lladd_sim_commit(sim, txn);
 }
 
 /* The transaction never ends. Flushes follow. */
 static int stays_open(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t)
 {
-    return put_noted(sim, txn, t, 6, 13);
+    return ll_sim_managed_put_noted(sim, txn, t, 6, 13);
 }
 
 static int deletes(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t)
 {
-    TRY(put_noted(sim, txn, t, 5, 0));
-    TRY(put_noted(sim, txn, t, 7, 14));
+    TRY(ll_sim_managed_put_noted(sim, txn, t, 5, 0));
+    TRY(ll_sim_managed_put_noted(sim, txn, t, 7, 14));
     return lladd_sim_commit(sim, txn);
 }
 
 static int gives_up(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t)
 {
-    TRY(put_noted(sim, txn, t, 7, 0));
-    TRY(put_noted(sim, txn, t, 8, 15));
+    TRY(ll_sim_managed_put_noted(sim, txn, t, 7, 0));
+    TRY(ll_sim_managed_put_noted(sim, txn, t, 8, 15));
     return lladd_sim_abort(sim, txn);
 }
 
 static int comes_last(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t)
 {
-    TRY(put_noted(sim, txn, t, 3, 0));
+    TRY(ll_sim_managed_put_noted(sim, txn, t, 3, 0));
     return lladd_sim_commit(sim, txn);
 }
 
@@ -155,12 +138,12 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
 static int changes_ranges(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t)
 {
     lladd_savepoint_id here;
-    TRY(put_noted(sim, txn, t, 1, 10));
+    TRY(ll_sim_managed_put_noted(sim, txn, t, 1, 10));
     TRY(del_noted(sim, txn, t, 1, 3));
-    TRY(put_noted(sim, txn, t, 2, 11));
+    TRY(ll_sim_managed_put_noted(sim, txn, t, 2, 11));
     TRY(lladd_sim_savepoint(sim, txn, &here));
     TRY(del_noted(sim, txn, t, 0, KEYS));
-    TRY(put_noted(sim, txn, t, 5, 12));
+    TRY(ll_sim_managed_put_noted(sim, txn, t, 5, 12));
     TRY(lladd_sim_rollback_to(sim, txn, here));
     return lladd_sim_commit(sim, txn);
 }
@@ -174,7 +157,7 @@ static int deletes_from_the_first(struct lladd_sim *sim, struct lladd_txn *txn,
                                   struct lladd_managed *t)
 {
     TRY(del_noted(sim, txn, t, 0, 3));
-    TRY(put_noted(sim, txn, t, 0, 13));
+    TRY(ll_sim_managed_put_noted(sim, txn, t, 0, 13));
     return lladd_sim_commit(sim, txn);
 }
 
@@ -228,7 +211,7 @@ static void settings_of(uint32_t n, struct lladd_managed_options *o)
 
 static int mark(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t, uint32_t n)
 {
-    TRY(put_noted(sim, txn, t, MARK, n));
+    TRY(ll_sim_managed_put_noted(sim, txn, t, MARK, n));
     return lladd_sim_commit(sim, txn);
 }
 static int marks_1(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t)
@@ -335,8 +318,8 @@ static int open_anyhow(struct lladd_db *db, struct lladd_managed **t, struct lla
 
 static int two_rows(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t)
 {
-    TRY(put_noted(sim, txn, t, 0, 20));
-    TRY(put_noted(sim, txn, t, 1, 0));
+    TRY(ll_sim_managed_put_noted(sim, txn, t, 0, 20));
+    TRY(ll_sim_managed_put_noted(sim, txn, t, 1, 0));
     return lladd_sim_commit(sim, txn);
 }
 
@@ -428,7 +411,7 @@ static int setup_two_runs(void *ctx, struct lladd_db *db, struct lladd_error *er
 
 static void init_levels(void *ctx, void *model)
 {
-    struct rows *r = model;
+    struct ll_sim_managed_rows *r = model;
     (void)ctx;
     for (uint32_t i = 0; i < OLDER; i++)
         r->number[i] = i + 1;
@@ -436,7 +419,7 @@ static void init_levels(void *ctx, void *model)
 
 static void init_two_runs(void *ctx, void *model)
 {
-    struct rows *r = model;
+    struct ll_sim_managed_rows *r = model;
     init_levels(ctx, model);
     for (uint32_t i = OLDER; i < OLDER + 2; i++)
         r->number[i] = i + 1;
@@ -445,7 +428,7 @@ static void init_two_runs(void *ctx, void *model)
 static int deletes_first_and_last(struct lladd_sim *sim, struct lladd_txn *txn,
                                   struct lladd_managed *t)
 {
-    TRY(put_noted(sim, txn, t, 0, 0));
+    TRY(ll_sim_managed_put_noted(sim, txn, t, 0, 0));
     TRY(del_noted(sim, txn, t, 8, KEYS));
     return lladd_sim_commit(sim, txn);
 }
@@ -511,7 +494,7 @@ static int wrong_rows(struct lladd_error *err)
     return lladd_error_set(err, LLADD_BAD_STATE, "an open snapshot has other rows");
 }
 
-static int has_by_keys(const struct lladd_dtable *t, const struct rows *want,
+static int has_by_keys(const struct lladd_dtable *t, const struct ll_sim_managed_rows *want,
                        struct lladd_error *err)
 {
     uint32_t number;
@@ -523,10 +506,10 @@ static int has_by_keys(const struct lladd_dtable *t, const struct rows *want,
 }
 
 /* Reads the rows by a cursor, backward. */
-static int has_by_cursor(const struct lladd_dtable *t, const struct rows *want,
+static int has_by_cursor(const struct lladd_dtable *t, const struct ll_sim_managed_rows *want,
                          struct lladd_error *err)
 {
-    struct rows seen = {{0}};
+    struct ll_sim_managed_rows seen = {{0}};
     struct lladd_dtable_cursor *c;
     struct lladd_dtable_key key;
     struct lladd_dtable_value v;
@@ -543,8 +526,8 @@ static int has_by_cursor(const struct lladd_dtable *t, const struct rows *want,
     return memcmp(&seen, want, sizeof seen) == 0 ? 0 : wrong_rows(err);
 }
 
-static int has(struct lladd_managed_snapshot *s, struct lladd_managed *t, const struct rows *want,
-               struct lladd_error *err)
+static int has(struct lladd_managed_snapshot *s, struct lladd_managed *t,
+               const struct ll_sim_managed_rows *want, struct lladd_error *err)
 {
     const struct lladd_dtable *table;
     TRY(lladd_managed_snapshot_table(s, t, &table, err));
@@ -557,14 +540,14 @@ enum { SNAPSHOTS = 3 };
 struct kept {
     struct lladd_managed_snapshot *s[SNAPSHOTS];
 };
-static const struct rows kept[SNAPSHOTS] = {{{10, 0, 3, 4, 5, 12, 7, 8}},
+static const struct ll_sim_managed_rows kept[SNAPSHOTS] = {{{10, 0, 3, 4, 5, 12, 7, 8}},
                                             {{10, 0, 3, 4, 5, 0, 7, 14}},
                                             {{0, 0, 3, 4, 0, 0, 7, 16}}};
 
 static int changes_two(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t)
 {
-    TRY(put_noted(sim, txn, t, 4, 0));
-    TRY(put_noted(sim, txn, t, 7, 16));
+    TRY(ll_sim_managed_put_noted(sim, txn, t, 4, 0));
+    TRY(ll_sim_managed_put_noted(sim, txn, t, 7, 16));
     return lladd_sim_commit(sim, txn);
 }
 
@@ -691,58 +674,16 @@ static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
 
 static void init(void *ctx, void *model)
 {
-    struct rows *r = model;
+    struct ll_sim_managed_rows *r = model;
     (void)ctx;
     for (uint32_t i = 0; i < 4; i++)
         r->number[i] = i + 1;
-}
-
-static void apply(void *ctx, void *model, struct lladd_span note)
-{
-    struct rows *r = model;
-    struct note n;
-    (void)ctx;
-    memcpy(&n, note.data, sizeof n);
-    r->number[n.key] = n.number;
-    for (uint32_t i = n.key; i < n.to; i++)
-        r->number[i] = 0;
-}
-
-static int model_dump(void *ctx, const void *model, struct lladd_sink *sink)
-{
-    const struct rows *r = model;
-    (void)ctx;
-    for (uint32_t i = 0; i < KEYS; i++)
-        if (r->number[i])
-            TRY(lladd_sink_printf(sink, "%u: %u\n", i, r->number[i]));
-    return 0;
 }
 
 static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
 {
     (void)ctx;
     return ll_sim_managed_dump(db, NAME, sink, err);
-}
-
-static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno), void *arg,
-                 struct lladd_error *err)
-{
-    (void)ctx;
-    TRY(lladd_managed_pages(db, fn, arg, err));
-    return ll_sim_journal_pages(db, fn, arg, err);
-}
-
-static void describe(void *ctx, struct lladd_span note, struct lladd_sink *sink)
-{
-    struct note n;
-    (void)ctx;
-    memcpy(&n, note.data, sizeof n);
-    if (n.to)
-        (void)lladd_sink_printf(sink, "deletes %u to %u", n.key, n.to);
-    else if (n.number)
-        (void)lladd_sink_printf(sink, "puts %u under %u", n.number, n.key);
-    else
-        (void)lladd_sink_printf(sink, "deletes %u", n.key);
 }
 
 static const char *const operations[] = {"journal", NULL};
@@ -759,12 +700,12 @@ static const struct lladd_sim_excuse excuses[] = {
         __VA_ARGS__, \
         .configure = configure, \
         .dump = dump, \
-        .model_size = sizeof(struct rows), \
-        .model_apply = apply, \
-        .model_dump = model_dump, \
-        .describe = describe, \
+        .model_size = sizeof(struct ll_sim_managed_rows), \
+        .model_apply = ll_sim_managed_apply, \
+        .model_dump = ll_sim_managed_model_dump, \
+        .describe = ll_sim_managed_describe, \
         .go_on = go_on, \
-        .pages = pages, \
+        .pages = ll_sim_managed_pages, \
         .operations = operations, \
         .excuses = excuses, \
     }

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Managed dTables with keys of 32 bits, of several subjects. */
 #include "sim/subjects/managed_tables.h"
+
+#include "sim/subjects/subjects.h"
 #include "sim/subjects/subjects.h"
 
 #include <lladd/bytes.h>
+#include <string.h>
 
 int ll_sim_managed_make(struct lladd_db *db, const char *name, enum lladd_managed_schedule schedule,
                         uint32_t flags, struct lladd_managed **out, struct lladd_error *err)
@@ -104,4 +107,61 @@ int ll_sim_managed_dump(struct lladd_db *db, const char *name, struct lladd_sink
     int rc = dump_table(txn, t, sink);
     TRY(rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn));
     return lladd_managed_close(t, err);
+}
+
+/* ---- the model ------------------------------------------------------------------------------- */
+
+static struct ll_sim_managed_note note_of(struct lladd_span bytes)
+{
+    struct ll_sim_managed_note n;
+    memcpy(&n, bytes.data, sizeof n);
+    return n;
+}
+
+int ll_sim_managed_put_noted(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t,
+                             uint32_t key, uint32_t number)
+{
+    struct ll_sim_managed_note n = {key, number, 0};
+    TRY(ll_sim_managed_put(txn, t, key, number));
+    return lladd_sim_note(sim, txn, &n, sizeof n);
+}
+
+void ll_sim_managed_apply(void *ctx, void *model, struct lladd_span note)
+{
+    struct ll_sim_managed_rows *r = model;
+    struct ll_sim_managed_note n = note_of(note);
+    (void)ctx;
+    r->number[n.key] = n.number;
+    for (uint32_t i = n.key; i < n.to; i++)
+        r->number[i] = 0;
+}
+
+int ll_sim_managed_model_dump(void *ctx, const void *model, struct lladd_sink *sink)
+{
+    const struct ll_sim_managed_rows *r = model;
+    (void)ctx;
+    for (uint32_t i = 0; i < sizeof r->number / sizeof r->number[0]; i++)
+        if (r->number[i])
+            TRY(lladd_sink_printf(sink, "%u: %u\n", i, r->number[i]));
+    return 0;
+}
+
+void ll_sim_managed_describe(void *ctx, struct lladd_span note, struct lladd_sink *sink)
+{
+    struct ll_sim_managed_note n = note_of(note);
+    (void)ctx;
+    if (n.to)
+        (void)lladd_sink_printf(sink, "deletes %u to %u", n.key, n.to);
+    else if (n.number)
+        (void)lladd_sink_printf(sink, "puts %u under %u", n.number, n.key);
+    else
+        (void)lladd_sink_printf(sink, "deletes %u", n.key);
+}
+
+int ll_sim_managed_pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno), void *arg,
+                         struct lladd_error *err)
+{
+    (void)ctx;
+    TRY(lladd_managed_pages(db, fn, arg, err));
+    return ll_sim_journal_pages(db, fn, arg, err);
 }

@@ -3,6 +3,7 @@
 #define LL_SIM_MANAGED_TABLES_H
 /* Managed dTables with keys of 32 bits, of several subjects. */
 #include <lladd/dtable_managed.h>
+#include <lladd/sim.h>
 
 /* Makes and opens a table with this schedule and these flags, in a transaction of its own. */
 int ll_sim_managed_make(struct lladd_db *, const char *name, enum lladd_managed_schedule,
@@ -21,5 +22,24 @@ int ll_sim_dtable_number(const struct lladd_dtable *, uint32_t key, uint32_t *ou
                          struct lladd_error *);
 /* *out gets the first four bytes of the row as a number; 0: there is no row. */
 int ll_sim_managed_number(struct lladd_txn *, struct lladd_managed *, uint32_t key, uint32_t *out);
+
+/* ---- the model: rows of ll_sim_managed_put -------------------------------------------------- */
+
+struct ll_sim_managed_rows {
+    uint32_t number[12]; /* of each key; 0: it has no row */
+};
+/* Row `key` gets `number`; 0 deletes it. Then the rows from `key` to before `to` are deleted. */
+struct ll_sim_managed_note {
+    uint32_t key, number, to;
+};
+/* As ll_sim_managed_put, and notes the row for the model. */
+int ll_sim_managed_put_noted(struct lladd_sim *, struct lladd_txn *, struct lladd_managed *,
+                             uint32_t key, uint32_t number);
+/* Callbacks of struct lladd_sim_subject. */
+void ll_sim_managed_apply(void *ctx, void *model, struct lladd_span note);
+int ll_sim_managed_model_dump(void *ctx, const void *model, struct lladd_sink *);
+void ll_sim_managed_describe(void *ctx, struct lladd_span note, struct lladd_sink *);
+int ll_sim_managed_pages(void *ctx, struct lladd_db *, int (*fn)(void *, lladd_pageno), void *arg,
+                         struct lladd_error *);
 
 #endif

@@ -22,11 +22,8 @@ enum { KEYS = 9, OLDER = 6 };
 enum { SMALL = 30, LARGE = 1000 };
 #define NAME "rows"
 
-struct rows {
-    uint32_t number[KEYS];
-};
 /* Row `key` gets `number`; number 0 deletes the row. */
-struct note {
+struct change {
     uint32_t key, number;
 };
 
@@ -56,17 +53,15 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
 
 /* Puts n rows in a transaction. */
 static int put_all(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t,
-                   const struct note *notes, size_t n)
+                   const struct change *rows, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        TRY(ll_sim_managed_put(txn, t, notes[i].key, notes[i].number));
-        TRY(lladd_sim_note(sim, txn, &notes[i], sizeof notes[i]));
-    }
+    for (size_t i = 0; i < n; i++)
+        TRY(ll_sim_managed_put_noted(sim, txn, t, rows[i].key, rows[i].number));
     return lladd_sim_commit(sim, txn);
 }
 
 static int commits(struct lladd_sim *sim, struct lladd_db *db, struct lladd_managed *t,
-                const struct note *notes, size_t n, struct lladd_error *err)
+                const struct change *notes, size_t n, struct lladd_error *err)
 {
     struct lladd_txn *txn;
     TRY(lladd_sim_begin(sim, db, NULL, &txn, err));
@@ -81,13 +76,13 @@ static int wrong_rows(struct lladd_error *err)
     return lladd_error_set(err, LLADD_BAD_STATE, "an open snapshot has other rows");
 }
 
-static int has(struct lladd_managed_snapshot *s, struct lladd_managed *t, const struct rows *want,
-               struct lladd_error *err)
+static int has(struct lladd_managed_snapshot *s, struct lladd_managed *t,
+               const struct ll_sim_managed_rows *want, struct lladd_error *err)
 {
     const struct lladd_dtable *table;
     struct lladd_dtable_cursor *c;
     struct lladd_dtable_key key;
-    struct rows seen = {{0}};
+    struct ll_sim_managed_rows seen = {{0}};
     uint32_t number;
     TRY(lladd_managed_snapshot_table(s, t, &table, err));
     for (uint32_t i = 0; i < KEYS; i++) {
@@ -108,7 +103,7 @@ static int has(struct lladd_managed_snapshot *s, struct lladd_managed *t, const 
 }
 
 enum { SNAPSHOTS = 3 };
-static const struct rows kept[SNAPSHOTS] = {
+static const struct ll_sim_managed_rows kept[SNAPSHOTS] = {
     {{1, 2, 3, 4, 5, 6}}, {{10, 0, 3, 4, 5, 6, 11}}, {{10, 0, 12, 13, 0, 6, 0, 14}}};
 
 static int all_have(struct lladd_managed_snapshot *const *s, struct lladd_managed *t,
@@ -129,7 +124,7 @@ static int flushes(struct lladd_managed_snapshot *const *s, struct lladd_managed
 
 /* ---- the workload ---------------------------------------------------------------------------- */
 
-static const struct note first[] = {{0, 10}, {1, 0}, {6, 11}}, second[] = {{2, 12}, {6, 0}},
+static const struct change first[] = {{0, 10}, {1, 0}, {6, 11}}, second[] = {{2, 12}, {6, 0}},
                          third[] = {{3, 13}, {7, 14}}, fourth[] = {{4, 0}},
                          fifth[] = {{5, 15}, {1, 16}}, last[] = {{0, 17}, {8, 18}};
 #define PUTS(rows) commits(sim, db, t, rows, sizeof(rows) / sizeof(rows)[0], err)
@@ -168,7 +163,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-static const struct note two[] = {{0, 20}, {1, 0}};
+static const struct change two[] = {{0, 20}, {1, 0}};
 
 /* Both rows that another thread changes are old, or both are new. */
 static int whole(const struct lladd_dtable *t, bool *later, struct lladd_error *err)
@@ -251,54 +246,16 @@ static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
 
 static void init(void *ctx, void *model)
 {
-    struct rows *r = model;
+    struct ll_sim_managed_rows *r = model;
     (void)ctx;
     for (uint32_t i = 0; i < OLDER; i++)
         r->number[i] = i + 1;
-}
-
-static void apply(void *ctx, void *model, struct lladd_span note)
-{
-    struct rows *r = model;
-    struct note n;
-    (void)ctx;
-    memcpy(&n, note.data, sizeof n);
-    r->number[n.key] = n.number;
-}
-
-static int model_dump(void *ctx, const void *model, struct lladd_sink *sink)
-{
-    const struct rows *r = model;
-    (void)ctx;
-    for (uint32_t i = 0; i < KEYS; i++)
-        if (r->number[i])
-            TRY(lladd_sink_printf(sink, "%u: %u\n", i, r->number[i]));
-    return 0;
 }
 
 static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
 {
     (void)ctx;
     return ll_sim_managed_dump(db, NAME, sink, err);
-}
-
-static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno), void *arg,
-                 struct lladd_error *err)
-{
-    (void)ctx;
-    TRY(lladd_managed_pages(db, fn, arg, err));
-    return ll_sim_journal_pages(db, fn, arg, err);
-}
-
-static void describe(void *ctx, struct lladd_span note, struct lladd_sink *sink)
-{
-    struct note n;
-    (void)ctx;
-    memcpy(&n, note.data, sizeof n);
-    if (n.number)
-        (void)lladd_sink_printf(sink, "puts %u under %u", n.number, n.key);
-    else
-        (void)lladd_sink_printf(sink, "deletes %u", n.key);
 }
 
 static const char *const operations[] = {"journal", NULL};
@@ -317,12 +274,12 @@ static const struct lladd_sim_excuse excuses[] = {
         .model_init = init, \
         .configure = configure, \
         .dump = dump, \
-        .model_size = sizeof(struct rows), \
-        .model_apply = apply, \
-        .model_dump = model_dump, \
-        .describe = describe, \
+        .model_size = sizeof(struct ll_sim_managed_rows), \
+        .model_apply = ll_sim_managed_apply, \
+        .model_dump = ll_sim_managed_model_dump, \
+        .describe = ll_sim_managed_describe, \
         .go_on = go_on, \
-        .pages = pages, \
+        .pages = ll_sim_managed_pages, \
         .operations = operations, \
         .excuses = excuses, \
     }
