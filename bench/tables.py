@@ -270,11 +270,22 @@ def again(rows):
             page(rows, []))
 
 
-def without(text, workloads):
-    """A page without the tables and the targets of these workloads."""
+def without(text, workloads, engines=()):
+    """A page without the tables and the targets of these workloads. With `engines`, it loses only
+    their rows and targets."""
     heads = tuple(f"### {w} " for w in workloads)
     targets = tuple(f"| {w}{c}" for w in workloads for c in ", ")
+    rows = tuple(f"| {e} |" for e in engines)
     sections = re.split(r"\n\n(?=### )", text)
-    sections = [s for s in sections if not s.startswith(heads)]
-    lines = [line for line in "\n\n".join(sections).splitlines() if not line.startswith(targets)]
-    return "\n".join(lines)
+    lines = []
+    for section in sections:
+        measured = section.startswith(heads)
+        if measured and not engines:
+            continue
+        kept = section.splitlines()
+        if measured:
+            kept = [line for line in kept if not line.startswith(rows)]
+        lines += ["", *kept] if lines else kept
+    named = tuple(f"({e})" for e in engines)
+    return "\n".join(line for line in lines if not line.startswith(targets) or
+                     engines and not any(n in line.split("|")[1] for n in named))

@@ -140,6 +140,11 @@ class Tables(unittest.TestCase):
         settings = "### Versions and settings"
         self.assertEqual(kept.split(settings)[0], others.split(settings)[0])
         self.assertEqual(tables.without(old, ["W1"]), old)
+        rows = [row("lladd-hash", 2000.0, **later), row("lladd-btree", 200e3, **later)]
+        kept = tables.without(tables.page(rows, []), ["W11"], ["lladd-btree"])
+        self.assertNotIn("| lladd-btree | 2", kept.split(settings)[0])
+        self.assertNotIn("| W11, B+tree, scans of 100", kept)
+        self.assertIn("| lladd-hash |", line_of(kept.split(settings)[0], "| lladd-hash"))
         new = tables.again([row("lladd-btree", 100e3, **later)])
         self.assertIn("### W11 scan: scan", new)
         self.assertIn("**missed** |", line_of(new, "| W11, B+tree, scans of 100"))
