@@ -24,13 +24,15 @@ struct bench_litestream {
     pid_t pid;
 };
 
-/* Litestream waits as long for a lock as the bench does, otherwise it fails beside many writers. */
+/* Litestream waits as long for a lock as the bench does, otherwise it fails beside many writers. It
+ * may take minutes to store the last changes: its own limit is 30 seconds. */
 static int write_config(const struct bench_litestream *l, const char *dir, const char *file)
 {
     FILE *f = fopen(l->config, "we");
     int rc = f ? 0 : errno;
     if (f) {
         rc = fprintf(f,
+                     "shutdown-sync-timeout: 300s\n"
                      "dbs:\n"
                      "  - path: %s/%s\n"
                      "    meta-path: %s/meta\n"
