@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Restores from an archive. Prints JSON lines; see docs/benchmarks.md.
  *
- *   bench-ship [case]...   cases: restore page; default: all
+ *   bench-ship [GIB] [case]...   cases: restore page; default: all
  *
- * Each case makes a backup, and then writes and archives GIB gibibytes of log. `restore` kills the
+ * Each case makes a backup, and then writes and archives GIB gibibytes of log (default 1). `restore` kills the
  * database, which has kept this log, and measures its recovery. Then it restores a copy up to the
  * end of the archived log, and opens the copy. `page` lets the database truncate its log, damages
  * pages in the page file, and reads each: the library rebuilds the page from the backup and the
@@ -22,7 +22,7 @@
 #define BENCH "ship"
 #define MIB (UINT64_C(1) << 20)
 
-enum { GIB = 1, PAGE = 4096, PAGES = 16000, LEN = 1000, A_TXN = 100, DAMAGED = 5 };
+enum { PAGE = 4096, PAGES = 16000, LEN = 1000, A_TXN = 100, DAMAGED = 5 };
 
 struct fixture {
     char dir[256], db_dir[300], url[300];
@@ -31,7 +31,7 @@ struct fixture {
     struct lladd_archive *archive;
     struct lladd_db *db;
     lladd_pageno first;
-    uint64_t seed;
+    uint64_t seed, gib; /* gib: of log */
 };
 
 static void must(int rc, const char *what, const struct lladd_error *err)
@@ -75,10 +75,10 @@ static struct lladd_txn *begin(struct fixture *f)
 }
 
 /* Makes the database, with its backup. */
-static void setup(struct fixture *f)
+static void setup(struct fixture *f, uint64_t gib)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
-    *f = (struct fixture){.seed = 1};
+    *f = (struct fixture){.seed = 1, .gib = gib};
     bench_make_dir(f->dir);
     (void)snprintf(f->db_dir, sizeof f->db_dir, "%s/db", f->dir);
     (void)snprintf(f->url, sizeof f->url, "dir:%s/store", f->dir);
@@ -104,7 +104,7 @@ static double write_log(struct fixture *f, bool let_go)
     struct lladd_error err = LLADD_ERROR_INIT;
     unsigned char bytes[LEN];
     uint64_t from = lladd_durable_lsn(f->db).v, end = from;
-    for (unsigned n = 0; end - from < GIB * 1024 * MIB; n++) {
+    for (unsigned n = 0; end - from < f->gib * 1024 * MIB; n++) {
         struct lladd_txn *txn = begin(f);
         for (unsigned i = 0; i < A_TXN; i++) {
             memset(bytes, (int)(n + i), sizeof bytes);
@@ -121,14 +121,22 @@ static double write_log(struct fixture *f, bool let_go)
     return (double)(end - from) / (double)MIB;
 }
 
-static void bench_restore(void)
+static void print(const char *what, uint64_t gib, const char *more, const char *unit,
+                  const struct bench_figure *figure, const char *target)
+{
+    char name[100];
+    (void)snprintf(name, sizeof name, "%s, %llu GiB of log%s", what, (unsigned long long)gib, more);
+    bench_print(BENCH, name, unit, figure, target, NULL);
+}
+
+static void bench_restore(uint64_t gib)
 {
     struct fixture f;
     struct lladd_error err = LLADD_ERROR_INIT;
     struct bench_figure recovery = {.n = 0}, restore = {.n = 0}, opened = {.n = 0};
     struct lladd_device *dev;
     char copy[300];
-    setup(&f);
+    setup(&f, gib);
     double mib = write_log(&f, false);
     lladd_db_kill(f.db);
     release(&f);
@@ -157,10 +165,9 @@ static void bench_restore(void)
     bench_add(&opened, mib * 1e9 / (double)(bench_now_ns() - t2));
     bench_must(lladd_close(f.db), "close");
     bench_remove_dir(f.dir);
-    bench_print(BENCH, "recovery, 1 GiB of log", "MiB/s", &recovery, NULL, NULL);
-    bench_print(BENCH, "restore, 1 GiB of log", "MiB/s", &restore, NULL, NULL);
-    bench_print(BENCH, "open of the restored copy, 1 GiB of log", "MiB/s", &opened,
-                ">= 0.9 of recovery", NULL);
+    print("recovery", gib, "", "MiB/s", &recovery, NULL);
+    print("restore", gib, "", "MiB/s", &restore, NULL);
+    print("open of the restored copy", gib, "", "MiB/s", &opened, ">= 0.9 of recovery");
 }
 
 static void damage(const struct fixture *f, uint64_t page)
@@ -173,12 +180,12 @@ static void damage(const struct fixture *f, uint64_t page)
     bench_must(fclose(file), "pages");
 }
 
-static void bench_page(void)
+static void bench_page(uint64_t gib)
 {
     struct fixture f;
     struct lladd_error err = LLADD_ERROR_INIT;
     struct bench_figure page = {.n = 0};
-    setup(&f);
+    setup(&f, gib);
     (void)write_log(&f, true);
     bench_must(lladd_close(f.db), "close");
     release(&f);
@@ -195,21 +202,23 @@ static void bench_page(void)
     bench_must(lladd_close(f.db), "close");
     release(&f);
     bench_remove_dir(f.dir);
-    bench_print(BENCH, "one page, 1 GiB of log since the backup", "ms", &page, "<= 1000", NULL);
+    print("one page", gib, " since the backup", "ms", &page, "<= 1000");
 }
 
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
-        void (*run)(void);
+        void (*run)(uint64_t gib);
     } cases[] = {{"restore", bench_restore}, {"page", bench_page}};
+    uint64_t given = argc > 1 ? strtoull(argv[1], NULL, 10) : 0, gib = given ? given : 1;
+    int first = given ? 2 : 1;
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-        bool wanted = argc == 1;
-        for (int i = 1; i < argc; i++)
+        bool wanted = argc == first;
+        for (int i = first; i < argc; i++)
             wanted = wanted || strcmp(argv[i], cases[c].name) == 0;
         if (wanted)
-            cases[c].run();
+            cases[c].run(gib);
     }
     return 0;
 }
