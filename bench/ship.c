@@ -3,11 +3,12 @@
  *
  *   bench-ship [GIB] [case]...   cases: restore page; default: all
  *
- * Each case makes a backup, and then writes and archives GIB gibibytes of log (default 1). `restore` kills the
- * database, which has kept this log, and measures its recovery. Then it restores a copy up to the
- * end of the archived log, and opens the copy. `page` lets the database truncate its log, damages
- * pages in the page file, and reads each: the library rebuilds the page from the backup and the
- * archived log. */
+ * Each case makes a backup, and then writes and archives GIB gibibytes of log (default 1).
+ * `restore` kills the database, which has kept this log, and measures its recovery. Then it
+ * restores a copy up to the end of the archived log, and opens the copy. `page` lets the database
+ * truncate its log, damages pages in the page file, and reads each: the library rebuilds the page
+ * from the backup and the archived log.
+ */
 #include "common.h"
 
 #include <lladd/records.h>

@@ -204,10 +204,10 @@ def machine():
             f"in which a peer is ahead is marked as lost.")
 
 
-def page(rows, drawn):
+def page(rows, drawn, partly=False):
     groups = collect(rows)
     parts = [machine()]
-    table = target_table(rows)
+    table = target_table(rows, partly)
     parts += [table] if table else []
     parts += [f"![{text}](charts/{name}.svg)" for name, text in drawn]
     parts += [title(g) + "\n\n" + one_table(g, e) for g, e in groups.items()]
@@ -264,10 +264,10 @@ def write(path, name, text):
 
 # ---- a later run of some workloads ------------------------------------------------------------
 
-def again(rows):
-    """The tables of a later run of only some workloads."""
+def again(rows, partly=False):
+    """The tables of a later run of only some workloads; `partly`: of only some engines."""
     return ("### A later run of some workloads\n\nThe charts do not have these rows.\n\n" +
-            page(rows, []))
+            page(rows, [], partly))
 
 
 def without(text, workloads, engines=()):
