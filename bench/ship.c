@@ -23,7 +23,7 @@
 #define BENCH "ship"
 #define MIB (UINT64_C(1) << 20)
 
-enum { PAGE = 4096, PAGES = 16000, LEN = 1000, A_TXN = 100, DAMAGED = 5 };
+enum { PAGE = 4096, PAGES = 16000, LEN = 1000, A_TXN = 100, WANTED = 5, DAMAGED = 100 };
 
 struct fixture {
     char dir[256], db_dir[300], url[300];
@@ -181,11 +181,20 @@ static void damage(const struct fixture *f, uint64_t page)
     bench_must(fclose(file), "pages");
 }
 
+static uint64_t pages_given(const struct fixture *f)
+{
+    struct lladd_archive_status status = {.struct_size = sizeof status};
+    struct lladd_error err = LLADD_ERROR_INIT;
+    must(lladd_archive_status_get(f->archive, &status, &err), "status", &err);
+    return status.pages_given;
+}
+
+/* Some pages have a base in the database's own log, and do not need the archive. */
 static void bench_page(uint64_t gib)
 {
     struct fixture f;
     struct lladd_error err = LLADD_ERROR_INIT;
-    struct bench_figure page = {.n = 0};
+    struct bench_figure archived = {.n = 0}, own = {.n = 0};
     setup(&f, gib);
     (void)write_log(&f, true);
     bench_must(lladd_close(f.db), "close");
@@ -193,17 +202,23 @@ static void bench_page(uint64_t gib)
     for (uint64_t i = 0; i < DAMAGED; i++)
         damage(&f, f.first.v + i * 7);
     open_db(&f);
-    for (uint64_t i = 0; i < DAMAGED; i++) {
+    for (uint64_t i = 0; i < DAMAGED && archived.n < WANTED; i++) {
         unsigned char byte;
-        uint64_t t0 = bench_now_ns();
+        uint64_t before = pages_given(&f), t0 = bench_now_ns();
         must(lladd_bytes_get(f.db, lladd_page_of(f.first.v + i * 7), 0, &byte, 1, &err), "page",
              &err);
-        bench_add(&page, (double)(bench_now_ns() - t0) / 1e6);
+        double ms = (double)(bench_now_ns() - t0) / 1e6;
+        struct bench_figure *figure = pages_given(&f) > before ? &archived : &own;
+        if (figure->n < WANTED)
+            bench_add(figure, ms);
     }
     bench_must(lladd_close(f.db), "close");
     release(&f);
     bench_remove_dir(f.dir);
-    print("one page", gib, " since the backup", "ms", &page, "<= 1000");
+    if (archived.n)
+        print("one page from the archive", gib, " since the backup", "ms", &archived, "<= 1000");
+    if (own.n)
+        print("one page from the log of the database", gib, " since the backup", "ms", &own, NULL);
 }
 
 int main(int argc, char **argv)
