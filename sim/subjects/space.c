@@ -112,6 +112,19 @@ static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
     return rc ? lladd_abort(txn) : lladd_commit(txn);
 }
 
+/* A transaction that is rolled back. Its update may be refused, as in go_on; the rollback may
+ * not. */
+static int meanwhile(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    struct ll_sim_work w = {.db = db, .err = err};
+    struct lladd_txn *txn;
+    (void)ctx;
+    TRY(ll_sim_pages_find(db, &w.first, err));
+    TRY(lladd_begin(db, NULL, &txn, err));
+    int rc = add_held(&w, txn, 0);
+    return rc && rc != LLADD_NO_SPACE ? ll_sim_give_up(NULL, txn, rc, err) : lladd_abort(txn);
+}
+
 static const char *const operations[] = {"lladd.counter.add", NULL};
 
 const struct lladd_sim_subject ll_sim_subject_space = {
@@ -127,6 +140,7 @@ const struct lladd_sim_subject ll_sim_subject_space = {
     .pages = ll_sim_pages_each,
     .operations = operations,
     .go_on = go_on,
+    .meanwhile = meanwhile,
     .repeats = true,
     .disk_room = ROOM,
 };
