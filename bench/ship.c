@@ -181,6 +181,7 @@ static void damage(const struct fixture *f, uint64_t page)
     bench_must(fclose(file), "pages");
 }
 
+/* The number of pages that the archive has given. */
 static uint64_t pages_given(const struct fixture *f)
 {
     struct lladd_archive_status status = {.struct_size = sizeof status};
@@ -189,7 +190,8 @@ static uint64_t pages_given(const struct fixture *f)
     return status.pages_given;
 }
 
-/* Some pages have a base in the database's own log, and do not need the archive. */
+/* Reads damaged pages until the archive was needed for WANTED of them. The other pages have a base
+ * in the database's own log. */
 static void bench_page(uint64_t gib)
 {
     struct fixture f;
